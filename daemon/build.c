@@ -1,0 +1,111 @@
+#include "build.h"
+
+#include "failpoint.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static int fill_part(void *arg, void *buf, size_t size)
+{
+    return part_plan_fill(arg, buf, size);
+}
+
+/* A map of a part becomes a part_map; takes MAP over, also when it fails. */
+static int adopt(struct part_map **ret, struct segmap *map, uint64_t generation, struct errmsg *msg)
+{
+    struct part_map *p = calloc(1, sizeof *p);
+    if (!p) {
+        segmap_close(map);
+        return -ENOMEM;
+    }
+    int r = part_open(&p->part, map->base, map->size, 0, msg);
+    if (r < 0) {
+        segmap_close(map);
+        free(p);
+        return r;
+    }
+    p->refs = 1;
+    p->generation = generation;
+    p->size = map->size;
+    p->header_check = part_header(p->part)->seg.header_check;
+    p->map = *map;
+    *ret = p;
+    return 0;
+}
+
+/* Write PLAN into private memory: where questions are answered from while shared memory has no room. */
+int build_private(struct part_plan *plan, struct part_map **ret, struct errmsg *msg)
+{
+    size_t size = part_plan_size(plan);
+    void *buf = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (buf == MAP_FAILED)
+        return fail(msg, -ENOMEM, "no memory for %zu bytes of index", size);
+    int r = part_plan_fill(plan, buf, size);
+    struct segmap map = { .base = buf, .size = size };
+    if (r < 0) {
+        segmap_close(&map);
+        return r;
+    }
+    return adopt(ret, &map, 0, msg);
+}
+
+int build_shared(struct part_plan *plan, struct publisher *publisher, const struct part_info *info,
+                 struct part_map **ret, struct errmsg *msg)
+{
+    struct segmap map;
+
+    int r = publisher_write(publisher, SHM_PART, info->generation, part_plan_size(plan), fill_part, plan,
+                            &map, msg);
+    return r < 0 ? r : adopt(ret, &map, info->generation, msg);
+}
+
+int build_plan(const struct build *b, struct part_plan **ret)
+{
+    struct part *parts[GENERATION_PARTS_MAX];
+
+    if (!b->parts_count)
+        return part_plan_rows(ret, &b->info, b->events, b->events_count);
+    for (size_t i = 0; i < b->parts_count; i++)
+        parts[i] = b->parts[i]->part;
+    return part_plan_merge(ret, &b->info, parts, b->parts_count);
+}
+
+/* On a worker, or on the loop when it can't wait. */
+void build_run(struct build *b)
+{
+    struct part_plan *plan = NULL;
+    uint64_t began = uv_hrtime();
+
+    b->error = FAILPOINT("rebuild.begin");
+    if (b->error == 0)
+        b->error = build_plan(b, &plan);
+    if (b->error == 0)
+        b->error = build_shared(plan, b->publisher, &b->info, &b->made, &b->msg);
+    if (b->error < 0 && !b->msg.text[0])
+        fail(&b->msg, b->error, "building the index: %s", error_text(b->error));
+    part_plan_free(plan);
+    b->micros = (uv_hrtime() - began) / 1000;
+}
+
+void build_free(struct build *b)
+{
+    if (!b)
+        return;
+    for (size_t i = 0; i < b->parts_count; i++)
+        part_map_unref(b->parts[i]);
+    free(b->events);
+    free(b);
+}
+
+void build_on_worker(uv_work_t *work)
+{
+    struct build *b = work->data;
+
+    /* Nice values belong to threads on Linux; the pool's threads do nothing else.  A refusal costs nothing. */
+    setpriority(PRIO_PROCESS, (id_t)gettid(), 10);
+    build_run(b);
+}

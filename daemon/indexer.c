@@ -1,0 +1,705 @@
+#include "indexer.h"
+
+#include "build.h"
+#include "log.h"
+#include "replay.h"
+#include "rootmaker.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define BACKOFF_MIN_MS 100
+#define BACKOFF_MAX_MS 10000
+
+struct linked_root {
+    uint64_t number;
+    size_t parts_count;
+    uint64_t parts[GENERATION_PARTS_MAX];
+};
+
+struct waiter {
+    struct waiter *next;
+    indexer_done_fn done;
+    void *arg;
+    uint64_t old_generation;
+};
+
+struct indexer {
+    struct server *server;
+    struct generation *current; /* always set; its root is NULL when it could not be published */
+    uint64_t epoch;             /* of the linked control page */
+    bool retired_last;          /* the page of the daemon before us was found and retired */
+    uint64_t last_number;       /* generation numbers given so far in this epoch */
+    struct build *delta, *merge;
+    bool healing;     /* names were lost: merge everything under a new epoch, then take over again */
+    bool unpublished; /* the generation word is 0 or the root is behind: publish when possible */
+    bool stopping;
+    struct waiter *waiters; /* for the merge under way */
+    struct waiter *waiting; /* for the next one */
+    struct linked_root roots[2];
+    size_t roots_count;
+    uint64_t linked_parts[GENERATION_PARTS_MAX * 4]; /* part files of this epoch that have a name */
+    size_t linked_parts_count;
+    uv_timer_t idle, retry;
+    bool failing;     /* the last rebuild or publication failed */
+    bool backing_off; /* nothing is started until the retry timer fires */
+    uint64_t backoff_ms;
+    uint64_t poked_ms;
+};
+
+static void publish_or_retry(struct indexer *ix);
+static void consider(struct indexer *ix);
+
+static struct part_info info_of(struct indexer *ix, uint64_t from_seq, uint64_t to_seq)
+{
+    return (struct part_info){ .log = ix->server->ledger->log,
+                               .seed = ix->server->ledger->seed,
+                               .epoch = publisher_epoch(ix->server->publisher),
+                               .generation = ++ix->last_number,
+                               .from_seq = from_seq,
+                               .to_seq = to_seq };
+}
+
+/* ---- parts that have names ------------------------------------------------------------------------------------------ */
+
+static void part_linked(struct indexer *ix, uint64_t generation)
+{
+    assert(ix->linked_parts_count < ARRAY_SIZE(ix->linked_parts));
+    ix->linked_parts[ix->linked_parts_count++] = generation;
+}
+
+static bool names_part(const struct indexer *ix, uint64_t generation)
+{
+    for (size_t r = 0; r < ix->roots_count; r++)
+        for (size_t i = 0; i < ix->roots[r].parts_count; i++)
+            if (ix->roots[r].parts[i] == generation)
+                return true;
+    for (size_t i = 0; i < ix->current->parts_count; i++)
+        if (ix->current->parts[i]->generation == generation)
+            return true;
+    return false;
+}
+
+/* Unlink the parts that neither a linked root nor the current list names. */
+static void sweep_parts(struct indexer *ix)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < ix->linked_parts_count; i++) {
+        uint64_t generation = ix->linked_parts[i];
+        if (names_part(ix, generation))
+            ix->linked_parts[kept++] = generation;
+        else
+            publisher_unlink(ix->server->publisher, SHM_PART, generation);
+    }
+    ix->linked_parts_count = kept;
+}
+
+/* Two roots stay linked: a reader that loaded the word just before the switch still finds its names. */
+static void root_linked(struct indexer *ix, const struct generation *g)
+{
+    if (ix->roots_count == ARRAY_SIZE(ix->roots)) {
+        publisher_unlink(ix->server->publisher, SHM_ROOT, ix->roots[0].number);
+        ix->roots[0] = ix->roots[1];
+        ix->roots_count = 1;
+    }
+    struct linked_root *root = &ix->roots[ix->roots_count++];
+    root->number = g->number;
+    root->parts_count = g->parts_count;
+    for (size_t i = 0; i < g->parts_count; i++)
+        root->parts[i] = g->parts[i]->generation;
+    sweep_parts(ix);
+}
+
+/* ---- publication -------------------------------------------------------------------------------------------------------- */
+
+/* A generation over PARTS, without a root yet.  Takes a reference of each part. */
+static struct generation *assemble(struct indexer *ix, struct part_map *const *parts, size_t count)
+{
+    struct generation *g = calloc(1, sizeof *g);
+    if (!g)
+        return NULL;
+    g->refs = 1;
+    g->epoch = publisher_epoch(ix->server->publisher);
+    g->parts_count = count;
+    for (size_t i = 0; i < count; i++) {
+        g->parts[i] = part_map_ref(parts[i]);
+        g->covered = part_header(parts[i]->part)->seg.to_seq;
+    }
+    return g;
+}
+
+static bool all_shared(const struct indexer *ix, const struct generation *g)
+{
+    for (size_t i = 0; i < g->parts_count; i++)
+        if (!g->parts[i]->generation ||
+            part_header(g->parts[i]->part)->seg.epoch != publisher_epoch(ix->server->publisher))
+            return false;
+    return true;
+}
+
+static void set_gauges(struct indexer *ix)
+{
+    struct control_page *page = ix->server->page;
+    const struct generation *g = ix->current;
+    uint64_t bytes = g->root_map.size;
+
+    for (size_t i = 0; i < g->parts_count; i++)
+        bytes += g->parts[i]->size;
+    counter_set(page, COUNTER_covered_seq, g->covered);
+    counter_set(page, COUNTER_generation, control_generation(page));
+    counter_set(page, COUNTER_parts, g->parts_count);
+    counter_set(page, COUNTER_index_bytes, bytes);
+    counter_set(page, COUNTER_linked_bytes, publisher_linked_bytes(ix->server->publisher));
+    counter_set(page, COUNTER_rebuild_failing, ix->failing);
+}
+
+static void on_retry(uv_timer_t *timer)
+{
+    struct indexer *ix = timer->data;
+
+    ix->backing_off = false;
+    consider(ix);
+}
+
+static void failed(struct indexer *ix, const char *what, const struct errmsg *msg)
+{
+    counter_add(ix->server->page, COUNTER_publish_failed, 1);
+    /* One line for an episode, not one for each try. */
+    if (!ix->failing)
+        log_warning("%s: %s; trying again", what, msg->text);
+    ix->failing = ix->backing_off = true;
+    ix->backoff_ms = ix->backoff_ms ? ix->backoff_ms * 2 : BACKOFF_MIN_MS;
+    if (ix->backoff_ms > BACKOFF_MAX_MS)
+        ix->backoff_ms = BACKOFF_MAX_MS;
+    if (!ix->stopping)
+        uv_timer_start(&ix->retry, on_retry, ix->backoff_ms, 0);
+    set_gauges(ix);
+}
+
+static void recovered(struct indexer *ix)
+{
+    if (ix->failing)
+        log_info("the index is published again");
+    ix->failing = false;
+    ix->backoff_ms = 0;
+}
+
+/* G answers from now on, for us and, once SHARED, for everybody. */
+static void install(struct indexer *ix, struct generation *g)
+{
+    generation_unref(ix->current);
+    ix->current = g;
+    if (!ix->delta) /* a delta borrows events of the tail */
+        ledger_trim(ix->server->ledger, g->covered);
+}
+
+/* The control page: made at the first publication of an epoch, which is when the instance is taken over. */
+static int switch_to(struct indexer *ix, const struct generation *g, struct errmsg *msg)
+{
+    struct server *s = ix->server;
+    struct publisher_takeover takeover;
+
+    if (ix->epoch == g->epoch) {
+        publisher_switch(s->publisher, g->number); /* P2 */
+        return 0;
+    }
+    uint64_t last_epoch = ix->epoch ? ix->epoch : s->last_epoch;
+    int r = publisher_take_over(s->publisher, g->number, s->ledger->seq, last_epoch, &takeover, msg);
+    if (r < 0)
+        return r;
+    ix->retired_last |= !ix->epoch && takeover.saw_epoch;
+    ix->epoch = g->epoch;
+    s->page = publisher_page(s->publisher);
+    return 0;
+}
+
+/* Publish the parts of the list PARTS, which are all in shared memory. */
+static int publish(struct indexer *ix, struct part_map *const *parts, size_t count, struct errmsg *msg)
+{
+    struct generation *g = assemble(ix, parts, count);
+    if (!g)
+        return fail(msg, -ENOMEM, "no memory");
+    assert(all_shared(ix, g));
+    g->number = ++ix->last_number;
+    g->names_seq = ix->server->ledger->seq;
+
+    int r = make_root(ix->server->ledger, ix->server->publisher, g, msg);
+    if (r == 0) {
+        install(ix, generation_ref(g));
+        r = switch_to(ix, g, msg);
+        if (r == 0)
+            root_linked(ix, g);
+        else
+            publisher_unlink(ix->server->publisher, SHM_ROOT, g->number);
+    }
+    generation_unref(g);
+    if (r < 0)
+        return r;
+    ix->unpublished = false;
+    counter_add(ix->server->page, COUNTER_published, 1);
+    recovered(ix);
+    set_gauges(ix);
+    return 0;
+}
+
+/* Keep PARTS as what we answer from, though nobody else can. */
+static void keep_private(struct indexer *ix, struct part_map *const *parts, size_t count)
+{
+    struct generation *g = assemble(ix, parts, count);
+    if (!g)
+        return; /* the old list goes on, with the tail */
+    install(ix, g);
+    ix->unpublished = true;
+    set_gauges(ix);
+}
+
+/* ---- deltas ------------------------------------------------------------------------------------------------------------------ */
+
+static struct build *new_delta(struct indexer *ix)
+{
+    const struct ledger *l = ix->server->ledger;
+    uint64_t from = ix->current->covered;
+    struct build *b = calloc(1, sizeof *b);
+
+    if (!b)
+        return NULL;
+    b->owner = ix;
+    b->work.data = b;
+    b->publisher = ix->server->publisher;
+    b->info = info_of(ix, from, l->seq);
+    b->events = calloc(l->seq - from + 1, sizeof *b->events);
+    if (!b->events) {
+        free(b);
+        return NULL;
+    }
+    for (uint64_t seq = from + 1; seq <= l->seq; seq++) {
+        const struct event *e = ledger_tail_event(l, seq);
+        if (e->kind == EVENT_COMMIT || e->kind == EVENT_COMPACT)
+            b->events[b->events_count++] = e;
+    }
+    return b;
+}
+
+/* Publish the current parts and MADE behind them. */
+static int publish_with(struct indexer *ix, struct part_map *made, struct errmsg *msg)
+{
+    struct part_map *parts[GENERATION_PARTS_MAX];
+    size_t n = ix->current->parts_count;
+
+    assert(n < GENERATION_PARTS_MAX);
+    memcpy(parts, ix->current->parts, n * sizeof *parts);
+    parts[n++] = made;
+    part_linked(ix, made->generation);
+    return publish(ix, parts, n, msg);
+}
+
+static void discard(struct indexer *ix, struct part_map *made)
+{
+    /* Of an older epoch: the take-over swept it, or will. */
+    if (made && part_header(made->part)->seg.epoch == publisher_epoch(ix->server->publisher))
+        publisher_unlink(ix->server->publisher, SHM_PART, made->generation);
+    part_map_unref(made);
+}
+
+static void delta_done(uv_work_t *work, int status)
+{
+    struct build *b = work->data;
+    struct indexer *ix = b->owner;
+    struct errmsg msg = b->msg;
+
+    (void)status;
+    ix->delta = NULL;
+    if (b->error < 0) {
+        failed(ix, "index of the newest commits", &msg);
+    } else if (ix->healing || b->info.epoch != publisher_epoch(ix->server->publisher) ||
+               b->info.from_seq != ix->current->covered || !all_shared(ix, ix->current)) {
+        discard(ix, b->made); /* somebody published meanwhile */
+    } else {
+        counter_add(ix->server->page, COUNTER_deltas_built, 1);
+        counter_max(ix->server->page, COUNTER_build_us_max, b->micros);
+        if (publish_with(ix, b->made, &msg) < 0) {
+            failed(ix, "publication", &msg);
+            ix->unpublished = true;
+        }
+        part_map_unref(b->made);
+    }
+    ledger_trim(ix->server->ledger, ix->current->covered);
+    build_free(b);
+    consider(ix);
+}
+
+static void start_delta(struct indexer *ix)
+{
+    ix->delta = new_delta(ix);
+    if (!ix->delta)
+        return;
+    int r = uv_queue_work(&ix->server->loop, &ix->delta->work, build_on_worker, delta_done);
+    if (r < 0) {
+        build_free(ix->delta);
+        ix->delta = NULL;
+    }
+}
+
+/* ---- merges -------------------------------------------------------------------------------------------------------------------- */
+
+static void tell_waiters(struct indexer *ix, struct waiter *list, int error)
+{
+    while (list) {
+        struct waiter *w = list;
+        list = w->next;
+        w->done(w->arg, error, w->old_generation, ix->current->number);
+        free(w);
+    }
+}
+
+/* Where the merged parts begin in the current list; -1 when they aren't there any more. */
+static int64_t find_run(const struct generation *g, const struct build *b)
+{
+    for (size_t at = 0; at + b->parts_count <= g->parts_count; at++)
+        if (memcmp(&g->parts[at], b->parts, b->parts_count * sizeof *b->parts) == 0)
+            return (int64_t)at;
+    return -1;
+}
+
+static int publish_merged(struct indexer *ix, const struct build *b, size_t at, struct errmsg *msg)
+{
+    struct part_map *parts[GENERATION_PARTS_MAX];
+    size_t n = 0;
+
+    for (size_t i = 0; i < at; i++)
+        parts[n++] = ix->current->parts[i];
+    parts[n++] = b->made;
+    for (size_t i = at + b->parts_count; i < ix->current->parts_count; i++)
+        parts[n++] = ix->current->parts[i];
+    part_linked(ix, b->made->generation);
+
+    struct generation probe = { .parts_count = n };
+    memcpy(probe.parts, parts, n * sizeof *parts);
+    if (all_shared(ix, &probe))
+        return publish(ix, parts, n, msg);
+    keep_private(ix, parts, n);
+    return 0;
+}
+
+static void merge_done(uv_work_t *work, int status)
+{
+    struct build *b = work->data;
+    struct indexer *ix = b->owner;
+    struct waiter *waiters = ix->waiters;
+    struct errmsg msg = b->msg;
+    int r = b->error;
+
+    (void)status;
+    ix->merge = NULL;
+    ix->waiters = NULL;
+    if (r < 0) {
+        failed(ix, "merging parts", &msg);
+    } else {
+        int64_t at = find_run(ix->current, b);
+        bool stale = at < 0 || b->info.epoch != publisher_epoch(ix->server->publisher);
+        counter_add(ix->server->page, COUNTER_merges, 1);
+        counter_max(ix->server->page, COUNTER_build_us_max, b->micros);
+        if (stale) {
+            discard(ix, b->made);
+            r = -EAGAIN;
+        } else {
+            bool healed = ix->healing && b->parts_count == ix->current->parts_count;
+            r = publish_merged(ix, b, (size_t)at, &msg);
+            if (r < 0)
+                failed(ix, "publication", &msg);
+            else if (healed)
+                ix->healing = false;
+            part_map_unref(b->made);
+        }
+    }
+    build_free(b);
+    if (r == -EAGAIN && !ix->stopping) { /* they wait for the next one */
+        struct waiter **last = &ix->waiting;
+        while (*last)
+            last = &(*last)->next;
+        *last = waiters;
+    } else {
+        tell_waiters(ix, waiters, r);
+    }
+    consider(ix);
+}
+
+/* Merge the parts [FIRST, FIRST + COUNT) of the current list. */
+static void start_merge(struct indexer *ix, size_t first, size_t count)
+{
+    const struct generation *g = ix->current;
+    struct build *b = calloc(1, sizeof *b);
+
+    if (!b)
+        return;
+    b->owner = ix;
+    b->work.data = b;
+    b->publisher = ix->server->publisher;
+    uint64_t from = count ? part_header(g->parts[first]->part)->seg.from_seq : 0;
+    uint64_t to = count ? part_header(g->parts[first + count - 1]->part)->seg.to_seq : 0;
+    b->info = info_of(ix, from, to);
+    for (size_t i = 0; i < count; i++)
+        b->parts[b->parts_count++] = part_map_ref(g->parts[first + i]);
+    ix->merge = b;
+    if (uv_queue_work(&ix->server->loop, &b->work, build_on_worker, merge_done) < 0) {
+        ix->merge = NULL;
+        build_free(b);
+    }
+}
+
+/* ---- when ------------------------------------------------------------------------------------------------------------------------- */
+
+static bool tail_is_due(struct indexer *ix)
+{
+    const struct server *s = ix->server;
+    uint64_t tail = s->ledger->seq - ix->current->covered;
+
+    if (!tail)
+        return false;
+    return tail >= (uint64_t)s->config.rebuild_threshold || ix->waiting ||
+           uv_now(&s->loop) - ix->poked_ms >= (uint64_t)s->config.rebuild_idle;
+}
+
+/* Deltas that are many are merged; with main when they are a few per cent of it, or it is small itself. */
+static void consider_merge(struct indexer *ix)
+{
+    const struct generation *g = ix->current;
+    uint64_t rows = 0;
+
+    if (!all_shared(ix, g) || ix->healing) {
+        start_merge(ix, 0, g->parts_count);
+        return;
+    }
+    if (ix->waiting && ix->current->covered == ix->server->ledger->seq && g->parts_count > 0) {
+        ix->waiters = ix->waiting;
+        ix->waiting = NULL;
+        start_merge(ix, 0, g->parts_count);
+        if (!ix->merge) {
+            tell_waiters(ix, ix->waiters, -ENOMEM);
+            ix->waiters = NULL;
+        }
+        return;
+    }
+    if (g->parts_count <= (size_t)ix->server->config.parts_max)
+        return;
+    for (size_t i = 1; i < g->parts_count; i++)
+        rows += part_rows(g->parts[i]->part);
+    uint64_t main_rows = part_rows(g->parts[0]->part);
+    if (main_rows < 65536 || rows * 100 >= main_rows * (uint64_t)ix->server->config.main_percent)
+        start_merge(ix, 0, g->parts_count);
+    else
+        start_merge(ix, 1, g->parts_count - 1);
+}
+
+/* Start what is due. */
+static void consider(struct indexer *ix)
+{
+    if (ix->stopping || ix->backing_off)
+        return;
+    if (ix->unpublished && all_shared(ix, ix->current) && !ix->healing)
+        publish_or_retry(ix);
+    if (ix->waiting && !ix->merge && ix->current->parts_count == 0 &&
+        ix->server->ledger->seq == ix->current->covered) {
+        struct waiter *waiting = ix->waiting; /* an empty log: there is nothing to merge */
+        ix->waiting = NULL;
+        publish_or_retry(ix);
+        tell_waiters(ix, waiting, ix->unpublished ? SKADE_EFULL : 0);
+    }
+    /* A list that is full waits for the merge; the tail is answered meanwhile as ever. */
+    if (!ix->delta && !ix->healing && all_shared(ix, ix->current) && tail_is_due(ix) &&
+        ix->current->parts_count < GENERATION_PARTS_MAX - 1)
+        start_delta(ix);
+    if (!ix->merge && (ix->current->parts_count || ix->healing))
+        consider_merge(ix);
+}
+
+static void on_idle(uv_timer_t *timer)
+{
+    consider(timer->data);
+}
+
+void indexer_poke(struct indexer *ix)
+{
+    const struct server *s = ix->server;
+
+    ix->poked_ms = uv_now(&s->loop);
+    if (s->ledger->seq - ix->current->covered >= (uint64_t)s->config.rebuild_threshold)
+        consider(ix);
+    uv_timer_start(&ix->idle, on_idle, (uint64_t)s->config.rebuild_idle, 0);
+}
+
+/* ---- at once ------------------------------------------------------------------------------------------------------------------------ */
+
+static void publish_or_retry(struct indexer *ix)
+{
+    struct errmsg msg = { "" };
+
+    if (publish(ix, ix->current->parts, ix->current->parts_count, &msg) < 0) {
+        failed(ix, "publication", &msg);
+        ix->unpublished = true;
+    }
+}
+
+static int index_tail_now(struct indexer *ix, struct errmsg *msg)
+{
+    if (ix->server->ledger->seq == ix->current->covered)
+        return publish(ix, ix->current->parts, ix->current->parts_count, msg);
+    if (ix->current->parts_count >= GENERATION_PARTS_MAX)
+        return fail(msg, -EAGAIN, "too many parts wait to be merged");
+    struct build *b = new_delta(ix);
+    if (!b)
+        return fail(msg, -ENOMEM, "no memory");
+    build_run(b);
+    int r = b->error;
+    if (r < 0)
+        *msg = b->msg;
+    else
+        r = publish_with(ix, b->made, msg);
+    part_map_unref(b->made);
+    build_free(b);
+    return r;
+}
+
+void indexer_publish_now(struct indexer *ix)
+{
+    struct errmsg msg = { "" };
+
+    int r = !ix->healing && all_shared(ix, ix->current) && ix->epoch == publisher_epoch(ix->server->publisher)
+                ? index_tail_now(ix, &msg)
+                : fail(&msg, -EAGAIN, "the index isn't in shared memory");
+    if (r == 0)
+        return;
+    /* P3: no map may answer any more as if the event had not been. */
+    publisher_switch(ix->server->publisher, CONTROL_NONE);
+    ix->unpublished = true;
+    failed(ix, "publication", &msg);
+    consider(ix);
+}
+
+void indexer_reindex(struct indexer *ix, indexer_done_fn done, void *arg)
+{
+    struct waiter *w = calloc(1, sizeof *w);
+    if (!w) {
+        done(arg, -ENOMEM, 0, 0);
+        return;
+    }
+    *w = (struct waiter){ NULL, done, arg, control_generation(ix->server->page) };
+    w->next = ix->waiting;
+    ix->waiting = w;
+    consider(ix);
+}
+
+void indexer_tick(struct indexer *ix)
+{
+    struct server *s = ix->server;
+    uint64_t parts[GENERATION_PARTS_MAX];
+
+    counter_set(s->page, COUNTER_shm_free_bytes, publisher_room(s->publisher));
+    for (size_t i = 0; i < ix->current->parts_count; i++)
+        parts[i] = ix->current->parts[i]->generation;
+    if (ix->epoch && !ix->healing && !ix->unpublished && !ix->stopping &&
+        publisher_check(s->publisher, ix->current->number, parts, ix->current->parts_count) == 0) {
+        log_warning(
+            "names of shared-memory files in %s are gone; making them anew (is something cleaning up there?)",
+            publisher_place(s->publisher)->dir);
+        counter_add(s->page, COUNTER_self_heals, 1);
+        publisher_new_epoch(s->publisher);
+        ix->roots_count = 0;
+        ix->linked_parts_count = 0;
+        ix->healing = ix->current->parts_count > 0;
+        ix->unpublished = !ix->healing;
+    }
+    consider(ix);
+}
+
+/* ---- start and end ------------------------------------------------------------------------------------------ */
+
+static int load(struct indexer *ix, struct errmsg *msg)
+{
+    struct replayed *all = calloc(1, sizeof *all);
+    struct generation *g = NULL;
+
+    if (!all)
+        return -ENOMEM;
+    int r = replay_log(ix->server, all, msg);
+    ix->last_number = all->last_number;
+    if (r == 0)
+        g = assemble(ix, all->parts, all->parts_count);
+    if (r == 0 && !g)
+        r = -ENOMEM;
+    if (r == 0) {
+        for (size_t i = 0; i < all->parts_count; i++)
+            if (all->parts[i]->generation)
+                part_linked(ix, all->parts[i]->generation);
+        install(ix, g);
+        ix->unpublished = true;
+        if (all->not_shared.text[0])
+            failed(ix, "index", &all->not_shared);
+    }
+    for (size_t i = 0; i < all->parts_count; i++)
+        part_map_unref(all->parts[i]);
+    free(all);
+    return r;
+}
+
+int indexer_start(struct indexer **ret, struct server *s, struct errmsg *msg)
+{
+    struct indexer *ix = calloc(1, sizeof *ix);
+    if (!ix)
+        return -ENOMEM;
+    ix->server = s;
+    uv_timer_init(&s->loop, &ix->idle);
+    uv_timer_init(&s->loop, &ix->retry);
+    ix->idle.data = ix->retry.data = ix;
+    ix->current = assemble(ix, NULL, 0);
+    int r = ix->current ? load(ix, msg) : -ENOMEM;
+    if (r < 0) {
+        generation_unref(ix->current);
+        free(ix); /* the process ends: its timers are never run */
+        return r;
+    }
+    ledger_count_snapshots(s->ledger, ix->current);
+    if (all_shared(ix, ix->current))
+        publish_or_retry(ix);
+    *ret = ix;
+    return 0;
+}
+
+const struct generation *indexer_generation(const struct indexer *ix)
+{
+    return ix->current;
+}
+
+uint64_t indexer_epoch(const struct indexer *ix)
+{
+    return ix->epoch;
+}
+
+bool indexer_retired_last(const struct indexer *ix)
+{
+    return ix->retired_last;
+}
+
+bool indexer_stop(struct indexer *ix)
+{
+    if (!ix->stopping) {
+        ix->stopping = true;
+        uv_timer_stop(&ix->idle);
+        uv_timer_stop(&ix->retry);
+        tell_waiters(ix, ix->waiting, SKADE_EUNREACHABLE);
+        ix->waiting = NULL;
+    }
+    return !ix->delta && !ix->merge;
+}
+
+void indexer_free(struct indexer *ix)
+{
+    if (!ix)
+        return;
+    assert(!ix->delta && !ix->merge);
+    generation_unref(ix->current);
+    free(ix);
+}

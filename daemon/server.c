@@ -1,0 +1,288 @@
+/*
+ * The daemon's life: start, timers and signals, orderly end.
+ *
+ * Start:  log -> lock in shared memory -> index -> take over -> socket
+ * End:    no new connections -> what waits becomes durable and is answered -> connections close -> log closes clean
+ */
+#include "server.h"
+
+#include "committer.h"
+#include "indexer.h"
+#include "listener.h"
+#include "log.h"
+#include "prompt.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BEAT_MS 500
+#define TICK_MS 1000
+/* Longer than the time that a client trusts a heartbeat that stands still. */
+#define ORPHAN_WAIT_MS 3000
+/* An orderly end waits so long for peers that don't read what they are owed. */
+#define DRAIN_MS 5000
+
+int64_t server_now_us(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* ---- directories ----------------------------------------------------------------------------------------------------------- */
+
+static int make_dirs(const char *path, mode_t mode, struct errmsg *msg)
+{
+    char part[OPTION_TEXT_MAX];
+
+    snprintf(part, sizeof part, "%s", path);
+    for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        if (mkdir(part, 0755) < 0 && errno != EEXIST)
+            return fail(msg, -errno, "cannot make %s: %s", part, strerror(errno));
+        *slash = '/';
+    }
+    if (mkdir(part, mode) < 0 && errno != EEXIST)
+        return fail(msg, -errno, "cannot make %s: %s; make it, or set data_dir", part, strerror(errno));
+    return 0;
+}
+
+/* ---- start ------------------------------------------------------------------------------------------------------------------- */
+
+/* The uid in shared-memory names is that of the run directory's owner: it is what clients can see of us before they
+ * trust anything.  A run directory that isn't there yet will be ours. */
+static uint32_t place_uid(const struct config *c)
+{
+    struct stat st;
+    return lstat(c->run_dir.text, &st) == 0 ? st.st_uid : geteuid();
+}
+
+static int open_publisher(struct server *s, const struct commitlog_meta *meta, struct errmsg *msg)
+{
+    struct publisher_options options = { .log = meta->log, .seed = meta->seed };
+
+    snprintf(options.place.dir, sizeof options.place.dir, "%.255s", s->config.shm_dir.text);
+    snprintf(options.place.instance, sizeof options.place.instance, "%.32s", s->config.instance.text);
+    options.place.uid = place_uid(&s->config);
+    options.mode = config_shm_mode(&s->config, &options.group);
+    int r = publisher_open(&s->publisher, &options, msg);
+    if (r == 0)
+        s->page = publisher_page(s->publisher);
+    return r;
+}
+
+static int open_log(struct server *s, struct errmsg *msg)
+{
+    char dir[OPTION_TEXT_MAX + 8];
+
+    int r = make_dirs(s->config.data_dir.text, 0755, msg);
+    if (r < 0)
+        return r;
+    snprintf(dir, sizeof dir, "%s/log", s->config.data_dir.text);
+    struct commitlog_options options = { .dir = dir, .sync_full = s->config.sync == SYNC_FULL };
+    return commitlog_open(&s->log, &options, msg);
+}
+
+/*
+ * Until the older page is RETIRED its readers may believe it.  If the last daemon left none that we could retire, and
+ * didn't stop cleanly, we wait until they can't any more.
+ */
+static void pause_for_orphans(struct server *s, bool clean)
+{
+    if (!s->last_epoch || clean || indexer_epoch(s->indexer) == 0)
+        return;
+    if (indexer_retired_last(s->indexer))
+        return;
+    log_info(
+        "the last daemon's control page is gone; commits wait %d ms, so that no reader still believes it",
+        ORPHAN_WAIT_MS);
+    committer_pause(s->committer, ORPHAN_WAIT_MS);
+}
+
+int server_start(struct server *s, struct errmsg *msg)
+{
+    int r = open_log(s, msg);
+    if (r < 0)
+        return r;
+    struct commitlog_meta meta = *commitlog_meta(s->log);
+    s->last_epoch = meta.last_epoch;
+    r = open_publisher(s, &meta, msg);
+    if (r < 0)
+        return r;
+    atomic_store_explicit(&s->page->state, CONTROL_STARTING, memory_order_release);
+    s->ledger = ledger_new(&meta.log, meta.seed);
+    s->committer = committer_new(s);
+    if (!s->ledger || !s->committer)
+        return fail(msg, -ENOMEM, "no memory");
+    r = indexer_start(&s->indexer, s, msg);
+    if (r < 0)
+        return r;
+    publisher_commit_seq(s->publisher, s->ledger->seq);
+    counter_set(s->page, COUNTER_commit_seq, s->ledger->seq);
+    r = commitlog_set_epoch(s->log, publisher_epoch(s->publisher), false, msg);
+    if (r < 0 && r != SKADE_EFULL) /* a full disk: questions are answered, the epoch is recorded by nobody */
+        return r;
+    pause_for_orphans(s, meta.clean_stop);
+    r = logthread_start(&s->log_thread, &s->loop, s->log);
+    if (r < 0)
+        return fail(msg, r, "cannot start the log's thread");
+    return listener_open(&s->listener, s, msg);
+}
+
+/* ---- timers and signals ---------------------------------------------------------------------------------------------------------- */
+
+static void on_beat(uv_timer_t *timer)
+{
+    struct server *s = timer->data;
+    atomic_fetch_add_explicit(&s->page->heartbeat, 1, memory_order_relaxed); /* P6 */
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct server *s = timer->data;
+
+    counter_set(s->page, COUNTER_uptime, (uv_now(&s->loop) - s->started_ms) / 1000);
+    counter_set(s->page, COUNTER_tail_events, s->ledger->seq - indexer_generation(s->indexer)->covered);
+    counter_set(s->page, COUNTER_tables, s->ledger->living);
+    counter_set(s->page, COUNTER_wal_bytes, logthread_wal_bytes(s->log_thread));
+    counter_set(s->page, COUNTER_checkpoints, logthread_checkpoints(s->log_thread));
+    listener_tick(s->listener);
+    indexer_tick(s->indexer);
+}
+
+static void on_loop_wakes(uv_prepare_t *handle)
+{
+    struct server *s = handle->data;
+
+    if (s->turn_began_ns)
+        counter_max(s->page, COUNTER_loop_us_max, (uv_hrtime() - s->turn_began_ns) / 1000);
+    s->turn_began_ns = 0;
+}
+
+static void on_loop_sleeps(uv_check_t *handle)
+{
+    ((struct server *)handle->data)->turn_began_ns = uv_hrtime();
+}
+
+static void close_handles(struct server *s)
+{
+    uv_handle_t *handles[] = { (uv_handle_t *)&s->beat,       (uv_handle_t *)&s->tick,
+                               (uv_handle_t *)&s->sigterm,    (uv_handle_t *)&s->sigint,
+                               (uv_handle_t *)&s->sighup,     (uv_handle_t *)&s->loop_wakes,
+                               (uv_handle_t *)&s->loop_sleeps };
+    for (size_t i = 0; i < ARRAY_SIZE(handles); i++)
+        if (!uv_is_closing(handles[i]))
+            uv_close(handles[i], NULL);
+}
+
+/* Called again and again until nothing is left to wait for. */
+static void on_draining(uv_timer_t *timer)
+{
+    struct server *s = timer->data;
+    bool late = uv_now(&s->loop) - s->started_ms > DRAIN_MS; /* reused: when draining began */
+
+    on_beat(timer);
+    bool idle = indexer_stop(s->indexer);
+    if (committer_idle(s->committer))
+        listener_drain(s->listener);
+    if (!late && (!idle || !committer_idle(s->committer) || !listener_empty(s->listener)))
+        return;
+    if (!idle)
+        return; /* a worker's job ends by itself and can't be left behind */
+    uv_stop(&s->loop);
+}
+
+void server_stop(struct server *s, int code)
+{
+    if (s->stopping)
+        return;
+    s->stopping = true;
+    s->exit_code = code;
+    s->started_ms = uv_now(&s->loop);
+    atomic_store_explicit(&s->page->state, CONTROL_DRAINING, memory_order_release);
+    listener_close(s->listener);
+    uv_timer_stop(&s->tick);
+    uv_timer_start(&s->beat, on_draining, 0, 5);
+}
+
+static void on_stop_signal(uv_signal_t *handle, int number)
+{
+    log_info("stopping on signal %d", number);
+    server_stop(handle->data, 0);
+}
+
+static void on_reload_signal(uv_signal_t *handle, int number)
+{
+    struct server *s = handle->data;
+    struct config *fresh = malloc(sizeof *fresh);
+    struct errmsg msg = { "" };
+
+    (void)number;
+    if (!fresh)
+        return;
+    if (s->configure(fresh, &msg) < 0) {
+        log_error("configuration not reloaded: %s", msg.text);
+    } else {
+        unsigned later = config_reload(&s->config, fresh);
+        log_set_level((enum log_level)s->config.log_level);
+        log_info("configuration reloaded%s", later ? "; some options wait for a restart" : "");
+    }
+    free(fresh);
+}
+
+static void start_handles(struct server *s)
+{
+    s->started_ms = uv_now(&s->loop);
+    uv_timer_init(&s->loop, &s->beat);
+    uv_timer_init(&s->loop, &s->tick);
+    uv_signal_init(&s->loop, &s->sigterm);
+    uv_signal_init(&s->loop, &s->sigint);
+    uv_signal_init(&s->loop, &s->sighup);
+    uv_prepare_init(&s->loop, &s->loop_wakes);
+    uv_check_init(&s->loop, &s->loop_sleeps);
+    s->beat.data = s->tick.data = s->sigterm.data = s->sigint.data = s->sighup.data = s->loop_wakes.data =
+        s->loop_sleeps.data = s;
+    uv_timer_start(&s->beat, on_beat, 0, BEAT_MS);
+    uv_timer_start(&s->tick, on_tick, TICK_MS, TICK_MS);
+    uv_signal_start(&s->sigterm, on_stop_signal, SIGTERM);
+    uv_signal_start(&s->sigint, on_stop_signal, SIGINT);
+    uv_signal_start(&s->sighup, on_reload_signal, SIGHUP);
+    uv_prepare_start(&s->loop_wakes, on_loop_wakes);
+    uv_check_start(&s->loop_sleeps, on_loop_sleeps);
+}
+
+static void stop_log(struct server *s)
+{
+    struct errmsg msg = { "" };
+
+    s->log = logthread_stop(s->log_thread);
+    if (s->exit_code == 0 && !commitlog_failed(s->log) &&
+        commitlog_set_epoch(s->log, publisher_epoch(s->publisher), true, &msg) < 0)
+        log_warning("the clean stop could not be recorded: %s", msg.text);
+    commitlog_close(s->log);
+}
+
+int server_run(struct server *s)
+{
+    start_handles(s);
+    thread_be_prompt();
+    atomic_store_explicit(&s->page->state, CONTROL_RUNNING, memory_order_release);
+    printf("skaded: ready on %s/%s.sock, %" PRIu64 " events\n", s->config.run_dir.text,
+           s->config.instance.text, s->ledger->seq);
+    fflush(stdout);
+    uv_run(&s->loop, UV_RUN_DEFAULT);
+    stop_log(s);
+    close_handles(s);
+    publisher_close(s->publisher, s->exit_code == 0);
+    indexer_free(s->indexer);
+    ledger_free(s->ledger);
+    committer_free(s->committer);
+    listener_free(s->listener);
+    return s->exit_code;
+}

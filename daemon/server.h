@@ -1,0 +1,62 @@
+/*
+ * Everything the daemon owns, as a tree of owners.  All of it belongs to the loop thread but where it says otherwise.
+ *
+ *   server
+ *   ├── config
+ *   ├── log, log_thread     the durable log; owned by its thread while that runs
+ *   ├── ledger              what is true now (memory)
+ *   ├── publisher           files in shared memory, the control page
+ *   ├── indexer             parts and roots: built by workers, published by the loop
+ *   ├── committer           changes wait here, are judged in groups, become durable, visible, answered: in this order
+ *   └── listener, sessions  connections
+ */
+#ifndef SKADE_SERVER_H
+#define SKADE_SERVER_H
+
+#include "commitlog.h"
+#include "config.h"
+#include "counters.h"
+#include "ledger.h"
+#include "logthread.h"
+#include "publisher.h"
+
+#include <uv.h>
+
+struct server {
+    uv_loop_t loop;
+    struct config config;
+    int (*configure)(struct config *fresh, struct errmsg *msg); /* reads file and command line again */
+
+    struct commitlog *log;
+    struct logthread *log_thread;
+    struct ledger *ledger;
+    struct publisher *publisher;
+    struct control_page *page; /* the publisher's: where counters and words are */
+    struct indexer *indexer;
+    struct committer *committer;
+    struct listener *listener;
+
+    uint64_t last_epoch; /* of the daemon before us; 0: none */
+    uint64_t started_ms;
+    bool stopping;
+    int exit_code;
+    uv_timer_t beat, tick;
+    uv_signal_t sigterm, sigint, sighup;
+    uv_prepare_t loop_wakes;
+    uv_check_t loop_sleeps;
+    uint64_t turn_began_ns;
+};
+
+/* Microseconds since 1970 UTC, for events whose client gave no time. */
+int64_t server_now_us(void);
+
+/* Open, load, take over, listen. 0, or negative with a message. */
+int server_start(struct server *s, struct errmsg *msg);
+
+/* Say that it is ready, serve until stopped, close everything.  The exit code. */
+int server_run(struct server *s);
+
+/* End in an orderly way: no new connections, what was acknowledged is finished, then out with CODE. */
+void server_stop(struct server *s, int code);
+
+#endif
