@@ -1,0 +1,170 @@
+/*
+ * What a struct skade_answer says: filled from a map or from a message, and put into words when there is no location.
+ *
+ * The struct is the caller's and says how large it is; a caller of a later version has fields that we leave alone.
+ */
+#include "client.h"
+
+#include "timefmt.h"
+
+#include <inttypes.h>
+
+_Static_assert(sizeof(struct skade_answer) == ANSWER_SIZE_MIN, "version 0.1");
+_Static_assert((int)EVENT_HAS_SNAPSHOT == (int)SKADE_WITH_SNAPSHOT, "event flags are public");
+_Static_assert((int)EVENT_INTRODUCES == (int)SKADE_INTRODUCES &&
+                   (int)EVENT_MOVES_HEAD == (int)SKADE_MOVES_HEAD,
+               "event flags are public");
+
+static void empty(struct skade_answer *a)
+{
+    a->status = 0;
+    a->seq = 0;
+    a->time_us = 0;
+    a->retired_by = 0;
+    a->location_len = 0;
+    a->flags = 0;
+    if (a->location_cap > 0)
+        a->location[0] = 0;
+}
+
+int answer_clear(skade *s, struct skade_answer *a)
+{
+    if (!a || a->size < ANSWER_SIZE_MIN)
+        return fail(&s->msg, SKADE_EINPUT, "skade_answer.size is not set: initialise it with SKADE_ANSWER");
+    if (!a->location && a->location_cap > 0)
+        return fail(&s->msg, SKADE_EINPUT, "skade_answer.location is NULL");
+    empty(a);
+    return 0;
+}
+
+int answer_result(int status)
+{
+    return status == SKADE_ENOTABLE || status == SKADE_ENOSNAPSHOT ? 0 : status;
+}
+
+int answer_status(struct skade_answer *a, int status)
+{
+    a->status = status;
+    return answer_result(status);
+}
+
+static uint32_t public_flags(uint32_t event_flags)
+{
+    return event_flags & EVENT_HAS_SNAPSHOT ? SKADE_HAS_SNAPSHOT : 0;
+}
+
+/* ---- from a map ------------------------------------------------------------------------------------------------ */
+
+static int put_location(struct skade_answer *a, const struct generation *g, const struct found *f)
+{
+    size_t need = 0;
+    size_t cap = a->location_cap > 0 ? a->location_cap - 1 : 0;
+
+    int r = generation_location(g, f, a->location, cap, &need);
+    if (r < 0 && r != -ERANGE)
+        return r;
+    a->location_len = r < 0 ? (uint32_t)need : (uint32_t)r;
+    if (r < 0 || a->location_cap == 0)
+        return -ERANGE;
+    a->location[r] = 0;
+    return 1;
+}
+
+int answer_from_map(struct skade_answer *a, const struct generation *g, const struct found *f)
+{
+    int status = f->status;
+
+    a->flags = SKADE_FROM_MAP;
+    if (status == 1 || status == SKADE_EEXPIRED) {
+        a->table = f->hit.table;
+        a->snapshot = f->hit.snapshot;
+        a->seq = f->hit.seq;
+        a->time_us = f->hit.time_us;
+        a->retired_by = status == 1 ? 0 : f->retired_by;
+        a->flags |= public_flags(f->hit.flags);
+    }
+    if (status == 1)
+        status = put_location(a, g, f);
+    return answer_status(a, status);
+}
+
+/* ---- from a message ----------------------------------------------------------------------------------------------- */
+
+static int take_location(struct skade_answer *a, struct bytes location)
+{
+    a->location_len = (uint32_t)location.len;
+    if (location.len >= a->location_cap)
+        return -ERANGE;
+    memcpy(a->location, location.data, location.len);
+    a->location[location.len] = 0;
+    return 1;
+}
+
+static bool is_status(int status)
+{
+    return status == 1 || (status <= SKADE_ENOTABLE && status >= SKADE_EFOREIGN);
+}
+
+int answer_from_wire(struct skade_answer *a, const struct item_answer *item)
+{
+    if (!is_status(item->status) || item->location.len > LOCATION_MAX)
+        return SKADE_EPROTOCOL;
+    a->table = item->table;
+    a->snapshot = item->snapshot;
+    a->seq = item->seq;
+    a->time_us = item->time_us;
+    a->retired_by = item->retired_by;
+    a->flags = public_flags(item->flags);
+    a->status = item->status == 1 ? take_location(a, item->location) : item->status;
+    return 0;
+}
+
+/* ---- in words ------------------------------------------------------------------------------------------------------ */
+
+static void explain_no_snapshot(skade *s, const struct question *q)
+{
+    char time[TIME_FORMAT_MAX];
+
+    switch (q->kind) {
+    case QUESTION_RESOLVE:
+        fail(&s->msg, 0, "table %" PRIu32 " has no snapshot %" PRId64, q->table, q->value);
+        break;
+    case QUESTION_HEAD:
+        fail(&s->msg, 0, "table %" PRIu32 " has no commit yet", q->table);
+        break;
+    case QUESTION_AS_OF:
+        fail(&s->msg, 0, "table %" PRIu32 " has no commit up to %s", q->table, time_format(q->value, time));
+        break;
+    }
+}
+
+void answer_explain_too_early(skade *s, const struct question *q, int64_t first_us, uint64_t first_seq)
+{
+    char asked[TIME_FORMAT_MAX], first[TIME_FORMAT_MAX];
+
+    fail(&s->msg, 0,
+         "table %" PRIu32 " has no commit up to %s: its earliest is of %s (sequence number %" PRIu64 ")",
+         q->table, time_format(q->value, asked), time_format(first_us, first), first_seq);
+}
+
+void answer_explain(skade *s, const struct question *q, const struct skade_answer *a)
+{
+    switch (a->status) {
+    case SKADE_ENOTABLE:
+        fail(&s->msg, 0, "there is no table number %" PRIu32 ": it never was, or was dropped", q->table);
+        break;
+    case SKADE_ENOSNAPSHOT:
+        explain_no_snapshot(s, q);
+        break;
+    case SKADE_EEXPIRED:
+        fail(&s->msg, 0, "snapshot %" PRId64 " of table %" PRIu32 " was retired by event %" PRIu64,
+             a->snapshot, q->table, a->retired_by);
+        break;
+    case -ERANGE:
+        fail(&s->msg, 0, "the location has %" PRIu32 " bytes; with its NUL it doesn't fit into %" PRIu32,
+             a->location_len, a->location_cap);
+        break;
+    default:
+        fail(&s->msg, 0, "%s", error_text(a->status));
+    }
+}

@@ -1,0 +1,104 @@
+/*
+ * The frame around every public function: what the host program must not notice.
+ *
+ * errno, the cancellation state, and fork().  A thread that is cancelled while the library holds a half-received frame
+ * would leave the handle in pieces, so cancellation waits until the call is over (watch.c lets it in where nothing is
+ * half done).
+ */
+#include "client.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18 /* Linux 4.14 */
+#endif
+
+/* ---- fork ------------------------------------------------------------------------------------------------------ */
+
+/* A page that the kernel clears in a child.  Pids are no help: a grandchild may have its grandfather's. */
+int call_mark_process(skade *s)
+{
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    s->parent_pid = getpid();
+    if (page == MAP_FAILED)
+        return -ENOMEM;
+    if (madvise(page, size, MADV_WIPEONFORK) < 0) {
+        munmap(page, size);
+        return 0;
+    }
+    s->parent_mark = page;
+    *s->parent_mark = 1;
+    return 0;
+}
+
+void call_unmark_process(skade *s)
+{
+    if (s->parent_mark)
+        munmap((void *)s->parent_mark, (size_t)sysconf(_SC_PAGESIZE));
+}
+
+static bool is_child(const skade *s)
+{
+    return s->parent_mark ? *s->parent_mark == 0 : getpid() != s->parent_pid;
+}
+
+/* The connection is the parent's: we close our copy of its descriptor, which the parent doesn't notice, and say nothing
+ * on it.  Maps are everybody's. */
+void call_check_fork(skade *s)
+{
+    if (!is_child(s))
+        return;
+    if (s->parent_mark)
+        *s->parent_mark = 1;
+    s->parent_pid = getpid();
+    count(s, CLIENT_forks);
+    ask_hang_up(s);
+}
+
+/* ---- begin and end --------------------------------------------------------------------------------------------- */
+
+static void begin(struct call *c, skade *s, bool frozen)
+{
+    c->s = s;
+    c->frozen = frozen;
+    c->saved_errno = errno;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &c->cancel_state);
+    call_check_fork(s);
+    s->msg.text[0] = 0;
+    s->deadline = deadline_in(s->timeout_ms);
+}
+
+static int busy(skade *s)
+{
+    return fail(&s->msg, -EBUSY, "a callback may not use the handle that it is called by: open another one");
+}
+
+int call_begin(struct call *c, skade *s)
+{
+    begin(c, s, false);
+    if (s->lent)
+        return busy(s);
+    if (s->replaced)
+        return fail(&s->msg, SKADE_EREPLACED,
+                    "the commit log of instance %s was replaced: look tables up again", s->place.instance);
+    return 0;
+}
+
+int call_begin_frozen(struct call *c, skade *s)
+{
+    begin(c, s, true);
+    return s->lent ? busy(s) : 0;
+}
+
+int64_t call_end(struct call *c, int64_t result)
+{
+    if (result == SKADE_EREPLACED && !c->frozen)
+        c->s->replaced = false;
+    pthread_setcancelstate(c->cancel_state, NULL);
+    errno = c->saved_errno;
+    return result;
+}

@@ -1,0 +1,385 @@
+/*
+ * What the files of the client library share: the handle, and what each file does for the others.
+ *
+ *   open.c      options, run directory, handles            history.c   history, since, tables: answers in pages
+ *   call.c      what every public function does first      watch.c     events as they come
+ *               and last                                    commit.c    commit, release
+ *   stream.c    one socket: bytes out, frames in           change.c    create, rename, drop, expire
+ *   ask.c       hello, requests, answers, asking again     admin.c     ping, reindex, clients, backup
+ *   attach.c    control page, generations, moments         stats.c     counters of the daemon and of the handle
+ *   answer.c    what a struct skade_answer says            segments.c  what is mapped, and is it sound
+ *   resolve.c   resolve, head, as_of, find_table           help.c      times, uuids, names, errors
+ *   many.c      resolve_many                               view.c      frozen moments
+ *
+ * A question goes this way:
+ *
+ *     moment_at_hand()  --yes-->  search the map  --settled-->  answer          no system call on this line
+ *          | no                        | not settled
+ *     moment_take(): attach, refresh   |
+ *          |                           v
+ *          +--------- no map ----> ask(): hello, request, answer, and again when the connection broke
+ */
+#ifndef SKADE_CLIENT_H
+#define SKADE_CLIENT_H
+
+#include "skade.h"
+
+#include "control.h"
+#include "errors.h"
+#include "generation.h"
+#include "names.h"
+#include "stream.h"
+#include "wire.h"
+
+/* ---- counters of a handle: X(name, help) ---------------------------------------------------------------------- */
+
+/* clang-format off */
+#define CLIENT_COUNTERS(X)                                                                          \
+    X(hits_map,          "questions answered from shared memory")                                   \
+    X(asked_daemon,      "questions that the daemon had to answer")                                 \
+    X(stale_answers,     "answers from a map that may be out of date, because the handle allows it") \
+    X(attaches,          "control pages attached")                                                  \
+    X(refreshes,         "generations mapped")                                                      \
+    X(vanished,          "generations replaced while they were opened")                             \
+    X(retired_seen,      "control pages left because their daemon was succeeded")                   \
+    X(strayed,           "control pages left because they are not the page of the daemon that answers") \
+    X(failed_missing,    "failures to map: no such file; another /dev/shm, or names were deleted")  \
+    X(failed_foreign,    "failures to map: another user's file, or not a file")                     \
+    X(failed_damaged,    "failures to map: damaged")                                                \
+    X(failed_version,    "failures to map: of an incompatible version")                             \
+    X(failed_denied,     "failures to map: no permission")                                          \
+    X(failed_resources,  "failures to map: out of memory or descriptors")                           \
+    X(failed_other,      "failures to map: anything else")                                          \
+    X(damage_seen,       "answers in a map that turned out damaged")                                \
+    X(connects,          "connections made")                                                        \
+    X(connects_failed,   "connections that could not be made")                                      \
+    X(requests,          "requests sent")                                                           \
+    X(requests_again,    "requests sent again after a broken connection")                           \
+    X(connections_lost,  "connections that broke")                                                  \
+    X(timeouts,          "requests without an answer in time")                                      \
+    X(protocol_errors,   "connections closed because the daemon broke the protocol")                \
+    X(foreign_fds,       "times the host program had closed our socket or used its number")         \
+    X(forks,             "times the handle found itself in a child process")                        \
+    X(logs_replaced,     "times the commit log turned out to be another one")
+/* clang-format on */
+
+enum client_counter {
+#define COUNTER(name, help) CLIENT_##name,
+    CLIENT_COUNTERS(COUNTER)
+#undef COUNTER
+        CLIENT_COUNTER_END
+};
+
+/* ---- shared memory --------------------------------------------------------------------------------------------- */
+
+/* When to try again what failed: soon at first, then ever less often. */
+struct backoff {
+    int64_t until; /* clock of struct skade */
+    int64_t wait;  /* 0: nothing failed */
+};
+
+/* The heartbeat by the handle's own clock: it moved after the time MOVED_AFTER. */
+struct pulse {
+    uint64_t beat;
+    int64_t looked; /* when BEAT was read last */
+    int64_t moved_after;
+};
+
+struct shm {
+    bool off;               /* SKADE_NO_SHM */
+    struct control control; /* control.page NULL: not attached */
+    struct generation
+        *gen; /* the last that was mapped; its parts are used again, and it may give stale answers */
+    const struct generation *current; /* GEN while it is of the attached page, else NULL */
+    struct pulse pulse;
+    struct backoff backoff;
+    int failed;        /* the last failure since something could be mapped; 0: none */
+    struct errmsg why; /* its story */
+};
+
+/* ---- the daemon ------------------------------------------------------------------------------------------------- */
+
+/* What the daemon said of itself on this connection. */
+struct welcome {
+    uint64_t epoch;
+    uint64_t commit_seq;
+    uint64_t control_dev;
+    uint64_t control_ino;
+    uint32_t frame_max;
+};
+
+/* An ERROR message: what it said, lent until the next frame is received. */
+struct refusal {
+    int code; /* 0: the last answer was none */
+    struct wire_list heads;
+};
+
+/* A release that is sent in pieces (commit.c). */
+struct release {
+    bool open;
+    uint64_t serial;        /* of the connection that it is on */
+    uint64_t first_request; /* its pieces are the requests [first_request, next_request) */
+    uint64_t next_request;
+    uint64_t count;   /* commits */
+    struct uuid base; /* commits without a uuid get this one plus their index */
+    int error;        /* what the daemon said to a piece; the story is in MSG */
+    struct errmsg msg;
+};
+
+/* ---- the handle ---------------------------------------------------------------------------------------------------- */
+
+struct skade {
+    struct shm_place place; /* dir is "" until it is known */
+    char socket_path[512];  /* too long for a socket: stream_open() says so */
+    char label[64];
+    int timeout_ms;
+    unsigned flags;
+    uint64_t verify_max; /* maps up to this size are checksummed whole */
+
+    struct uuid log; /* that table numbers belong to; zero: no contact yet */
+    bool replaced;   /* another log was found, and no call has failed for it yet */
+
+    struct shm shm;
+    struct stream stream;
+    struct welcome welcome;
+    bool
+        unfinished; /* the last request's answers were not all received: the connection can't be used again */
+    bool lent;      /* a callback runs, with strings of the received frame */
+    uint64_t next_request; /* number of the next request */
+    int64_t deadline;      /* of the call that runs */
+    struct wr out;         /* the request that is built or was sent */
+    struct refusal refusal;
+    struct release release;
+
+    volatile uint8_t *parent_mark; /* a byte that fork() wipes in the child; NULL: compare parent_pid */
+    pid_t parent_pid;
+    int64_t (*coarse_ms)(void); /* CLOCK_MONOTONIC_COARSE; tests put their own clock here */
+    uint64_t counters[CLIENT_COUNTER_END];
+    struct errmsg msg;
+};
+
+/* Copy a struct whose size its writer told: what one side doesn't know is zero or left out. */
+static inline void copy_sized(void *to, size_t to_size, const void *from, size_t from_size)
+{
+    size_t n = from_size < to_size ? from_size : to_size;
+
+    memset(to, 0, to_size);
+    memcpy(to, from, n);
+}
+
+static inline void count(skade *s, enum client_counter c)
+{
+    s->counters[c]++;
+}
+
+/* ---- call.c: the frame around every public function -------------------------------------------------------------- */
+
+/*
+ *     struct call c;
+ *     int r = call_begin(&c, s);
+ *     if (r == 0)
+ *         r = work(s);
+ *     return call_end(&c, r);
+ *
+ * Between the two, cancellation is off, errno may be changed, the deadline runs, and a fork was noticed.  call_begin()
+ * fails with SKADE_EREPLACED, once, when the log was replaced behind the handle's back.
+ */
+struct call {
+    skade *s;
+    int saved_errno;
+    int cancel_state;
+    bool frozen; /* a view's call: the handle's owner still has to be told that the log was replaced */
+};
+int call_begin(struct call *c, skade *s);
+int call_begin_frozen(struct call *c, skade *s);
+int64_t call_end(struct call *c, int64_t result);
+
+/* Has this process got the handle from its parent by fork()?  Only the connection matters: it is given up. */
+void call_check_fork(skade *s);
+int call_mark_process(skade *s); /* for skade_open(): 0 or -ENOMEM */
+void call_unmark_process(skade *s);
+
+/* ---- attach.c: which generation is current ------------------------------------------------------------------------- */
+
+/* What a question is asked of. */
+struct moment {
+    const struct generation *gen; /* NULL: memory can't tell, ask the daemon */
+    uint64_t at;                  /* as of this event; SEQ_MAX: the newest */
+    uint64_t need;                /* what GEN must cover to prove that something isn't there */
+    bool proved;                  /* the page needs no proof that it is current: done, or it is a view's */
+    const struct uuid *log;       /* of a view: the only log whose daemon may be asked; NULL: the handle's */
+};
+
+/* The moment now, if the generation that the page names is the mapped one.  No system call, no write. */
+static inline bool moment_at_hand(const skade *s, struct moment *ret)
+{
+    const struct generation *g = s->shm.current;
+
+    if (!g)
+        return false;
+    uint64_t commit_seq = control_commit_seq(s->shm.control.page); /* P4: before the generation */
+    if (control_generation(s->shm.control.page) != g->number)
+        return false;
+    *ret = (struct moment){ .gen = g, .at = SEQ_MAX, .need = commit_seq };
+    return true;
+}
+
+/* The same, attaching and mapping as needed.  0, with gen NULL when shared memory can't be used; SKADE_EREPLACED. */
+int moment_take(skade *s, struct moment *ret);
+
+/* Before asking the daemon as of M: SKADE_EREPLACED when it has another log than M. */
+int moment_check_log(skade *s, const struct moment *m);
+
+/* Attach the control page alone, and no generation.  0 or negative, with the reason in shm.why. */
+int attach_page(skade *s);
+
+/* Is the page its instance's present one, so that what it doesn't know isn't there?  By the heartbeat alone; then, if
+ * that can't tell, by the connection. */
+bool attach_is_beating(skade *s);
+bool attach_is_current(skade *s);
+
+/* The daemon of this connection said WELCOME: where its files are, and is the page that we have its page? */
+void attach_welcome(skade *s, struct bytes shm_dir);
+
+/* LOG is what a daemon or a page is about.  0; SKADE_EREPLACED when the handle knows another: then all maps are gone. */
+int attach_log(skade *s, const struct uuid *log);
+
+void attach_drop(skade *s); /* let go of all maps */
+
+/* Is the attached page that of the daemon at the other end of the connection? */
+bool attach_is_connected(const skade *s);
+
+/* ---- ask.c: requests and answers -------------------------------------------------------------------------------------- */
+
+/* Have a connection on which hello was said.  0 or negative; msg says why. */
+int ask_connect(skade *s);
+void ask_hang_up(skade *s);
+
+/* Begin a request and start its deadline: returns the buffer to put the payload into. */
+struct wr *ask_begin(skade *s);
+
+#define ANY_ANSWER 0u
+
+enum ask_again {
+    ASK_READ, /* a question: once more when the connection broke */
+    ASK_LONG, /* the same, and the answer may take long: the deadline runs while the daemon gives no sign of life */
+    ASK_CHANGE /* it carries a uuid: again until the deadline */
+};
+
+/*
+ * Send what was put into the buffer as a message of TYPE and receive the first answer, an ANSWER message (ANY_ANSWER: the
+ * caller looks at its type).
+ *
+ * 0 and *RET; the code of an ERROR message (then s->refusal has it, too, and the connection is fine); or
+ * SKADE_EUNREACHABLE, SKADE_ETIMEOUT, SKADE_EPROTOCOL, SKADE_EREPLACED, SKADE_EUNKNOWN (ASK_CHANGE), -ENOMEM ...
+ */
+int ask(skade *s, enum ask_again again, unsigned type, unsigned answer, struct frame *ret);
+
+/* The next answer to the same request; to be called while the frame before has FRAME_MORE. */
+int ask_more(skade *s, const struct frame *before, unsigned answer, struct frame *ret);
+
+/*
+ * The steps of ask(), for those who send and receive by themselves.  ask_finish() closes the request and returns its
+ * number, 0 when memory is out.  ask_send(): 0 all sent, 1 the daemon spoke before that, or negative.  ask_receive():
+ * the next frame that answers request NUMBER; STREAM_LOST when the connection broke, else as ask().  After a negative
+ * result that is no refusal the connection is closed.
+ */
+uint64_t ask_finish(skade *s, unsigned type);
+int ask_send(skade *s);
+int ask_receive(skade *s, uint64_t number, unsigned answer, struct frame *ret);
+
+/* Receive a frame that is no answer: a refused piece of a release (0, and s->release has it), or the end (negative). */
+int ask_receive_unasked(skade *s);
+
+/* Wait for an answer that may take long, as ASK_LONG does.  0 or negative. */
+int ask_await_long(skade *s);
+
+/* The daemon's answer isn't right: close the connection.  SKADE_EPROTOCOL. */
+int ask_broken(skade *s, const char *what);
+
+/* PING: the newest visible event.  0 or negative. */
+int ask_newest(skade *s, uint64_t *ret);
+
+/* A random uuid (RFC 4122, version 4).  0, or negative when the system has no randomness. */
+int ask_uuid(skade *s, struct uuid *ret);
+
+/* ---- answer.c: what a struct skade_answer says ------------------------------------------------------------------------- */
+
+enum question_kind { QUESTION_RESOLVE, QUESTION_HEAD, QUESTION_AS_OF };
+
+struct question {
+    enum question_kind kind;
+    uint32_t table;
+    int64_t value; /* RESOLVE: snapshot id; AS_OF: time */
+};
+
+#define ANSWER_SIZE_MIN 64u /* of struct skade_answer in version 0.1, the smallest that there is */
+
+/* Is A usable?  0, its results emptied; or SKADE_EINPUT. */
+int answer_clear(skade *s, struct skade_answer *a);
+
+/* What a question that ends with STATUS returns: 1, 0 for what isn't there, or STATUS. */
+int answer_result(int status);
+
+/* Set A's status and return the question's result. */
+int answer_status(struct skade_answer *a, int status);
+
+/* Put what G found into A.  The question's result. */
+int answer_from_map(struct skade_answer *a, const struct generation *g, const struct found *f);
+
+/* Put what the daemon found into A.  0, or SKADE_EPROTOCOL when it can't be. */
+int answer_from_wire(struct skade_answer *a, const struct item_answer *item);
+
+/* Put into msg why A, the answer to Q, has no location; of a time before the first commit also when that was. */
+void answer_explain(skade *s, const struct question *q, const struct skade_answer *a);
+void answer_explain_too_early(skade *s, const struct question *q, int64_t first_us, uint64_t first_seq);
+
+/* ---- resolve.c, many.c: questions as of a moment, for handles and views ---------------------------------------------- */
+
+typedef bool (*is_current_fn)(skade *s); /* attach_is_beating() or attach_is_current() */
+
+/* Answer from memory.  True, and *RESULT, when memory can tell. */
+bool question_settle(skade *s, const struct moment *m, const struct question *q, struct skade_answer *a,
+                     is_current_fn is_current, int *result);
+
+/* Answer whatever it takes, within a call. */
+int question_answer(skade *s, const struct moment *m, const struct question *q, struct skade_answer *a);
+
+/* M's generation answers Q with STATUS: does that hold? */
+bool moment_settles(skade *s, const struct moment *m, const struct question *q, int status,
+                    is_current_fn is_current);
+
+/* Is STATUS what a question can end with, and not "this map can't tell" or damage? */
+bool question_is_outcome(int status);
+
+/* Asking the daemon gave R: does the handle take an old answer instead, and is there a map? */
+bool question_may_be_stale(const skade *s, int64_t r);
+
+/* The same for names.  find_check(): SKADE_EINPUT unless NAME is one. */
+int find_check(skade *s, const char *name);
+bool find_settle(skade *s, const struct moment *m, struct bytes name, is_current_fn is_current,
+                 skade_table *ret, int *result);
+int find_answer(skade *s, const struct moment *m, struct bytes name, skade_table *ret);
+
+/* The same for arrays, N > 0.  many_fail(): the call failed with R before any question was asked; returns R. */
+int64_t many_answer(skade *s, const struct moment *m, struct skade_answer *a, size_t n);
+int64_t many_fail(skade *s, struct skade_answer *a, size_t n, int64_t r);
+
+/* ---- history.c: events, delivered to a callback ------------------------------------------------------------------------- */
+
+struct events {
+    skade_event_fn fn;
+    void *arg;
+    bool (*follows)(uint64_t last, uint64_t seq); /* may SEQ come after LAST? */
+    uint64_t last;                                /* the last one delivered */
+    uint64_t count;
+    uint64_t at;  /* newest event that the daemon had when it wrote the last message */
+    bool end;     /* the last message said that there are no more */
+    bool stopped; /* the callback returned other than 0 */
+};
+
+/* Deliver the events of an EVENTS message.  0, what the callback returned, or SKADE_EPROTOCOL. */
+int events_deliver(skade *s, const struct frame *f, struct events *ev);
+bool events_follow_closely(uint64_t last, uint64_t seq);
+
+#endif
