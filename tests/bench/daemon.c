@@ -1,0 +1,217 @@
+/*
+ * A daemon in a temporary place, filled through its own socket as any program would do it.
+ */
+#include "bench.h"
+
+#include "synthetic.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define TIMEOUT_MS 120000
+#define RELEASE_MAX 4096 /* commits */
+
+static char program[512];
+static char folder[256];
+static char instance[32];
+static char run_dir[300], data_dir[300];
+static pid_t daemon_pid;
+static pid_t our_pid;
+
+/* ---- the place -------------------------------------------------------------------------------------------------- */
+
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st, (void)type, (void)ftw;
+    return remove(path);
+}
+
+static void remove_tree(const char *path)
+{
+    nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* At exit, whatever the reason: no daemon, no file. */
+static void place_end(void)
+{
+    if (getpid() != our_pid)
+        return;
+    daemon_stop();
+    remove_tree(folder);
+}
+
+static void end_early(int signal_number)
+{
+    (void)signal_number;
+    exit(128 + signal_number);
+}
+
+void place_begin(const char *skaded)
+{
+    const char *parent = getenv("TMPDIR");
+
+    our_pid = getpid();
+    snprintf(program, sizeof program, "%s", skaded);
+    snprintf(folder, sizeof folder, "%s/skade-bench-XXXXXX", parent && *parent ? parent : "/tmp");
+    snprintf(instance, sizeof instance, "bench-%d", (int)our_pid);
+    if (!mkdtemp(folder))
+        die("cannot make %s: %s", folder, strerror(errno));
+    snprintf(run_dir, sizeof run_dir, "%s/run", folder);
+    snprintf(data_dir, sizeof data_dir, "%s/data", folder);
+    atexit(place_end);
+    signal(SIGINT, end_early);
+    signal(SIGTERM, end_early);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+const char *place_folder(void)
+{
+    return folder;
+}
+
+/* ---- the daemon --------------------------------------------------------------------------------------------------- */
+
+static _Noreturn void become_daemon(int out, const char *sync)
+{
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    dup2(out, STDOUT_FILENO);
+    execl(program, program, "--instance", instance, "--run-dir", run_dir, "--data-dir", data_dir, "--sync",
+          sync, "--log-level", "error", (char *)NULL);
+    _exit(127);
+}
+
+/* It says so when it serves. */
+static void await_ready(int in)
+{
+    char line[256];
+    FILE *f = fdopen(in, "r");
+
+    if (!f || !fgets(line, sizeof line, f) || strncmp(line, "skaded: ready", 13) != 0)
+        die("%s doesn't start", program);
+    fclose(f);
+}
+
+void daemon_start(const char *sync)
+{
+    int out[2];
+
+    remove_tree(data_dir);
+    if (pipe(out) < 0)
+        die("pipe: %s", strerror(errno));
+    daemon_pid = fork();
+    if (daemon_pid < 0)
+        die("fork: %s", strerror(errno));
+    if (daemon_pid == 0)
+        become_daemon(out[1], sync);
+    close(out[1]);
+    await_ready(out[0]);
+}
+
+void daemon_stop(void)
+{
+    if (daemon_pid <= 0)
+        return;
+    kill(daemon_pid, SIGTERM);
+    waitpid(daemon_pid, NULL, 0);
+    daemon_pid = 0;
+}
+
+skade *daemon_open(unsigned flags)
+{
+    struct skade_options o = { .size = sizeof o,
+                               .instance = instance,
+                               .run_dir = run_dir,
+                               .label = "bench",
+                               .timeout_ms = TIMEOUT_MS,
+                               .flags = flags };
+    skade *s;
+
+    check(skade_open(&s, &o), "open", NULL);
+    return s;
+}
+
+struct wanted {
+    const char *name;
+    uint64_t value;
+};
+
+static int take_counter(void *arg, const char *name, uint64_t value, const char *unit, const char *kind,
+                        const char *help)
+{
+    struct wanted *w = arg;
+
+    (void)unit, (void)kind, (void)help;
+    if (strcmp(name, w->name) == 0)
+        w->value = value;
+    return 0;
+}
+
+uint64_t daemon_counter(skade *s, const char *name)
+{
+    struct wanted w = { .name = name };
+    check(skade_stats(s, take_counter, &w), "stats", s);
+    return w.value;
+}
+
+uint64_t client_counter(skade *s, const char *name)
+{
+    struct wanted w = { .name = name };
+    check(skade_client_stats(s, take_counter, &w), "client stats", s);
+    return w.value;
+}
+
+/* ---- filling it ----------------------------------------------------------------------------------------------------- */
+
+static void create_tables(skade *s, struct history *h)
+{
+    char name[32];
+    skade_table number;
+
+    for (uint32_t t = 1; t <= h->tables; t++) {
+        check(skade_create(s, synthetic_table(name, t), "s3://lake-production/warehouse/events.db", &number,
+                           NULL),
+              "create", s);
+        if (number != t)
+            die("table %s has the number %u", name, number);
+    }
+    h->first_seq = h->tables + 1;
+}
+
+uint64_t history_release(skade *s, const struct history *h, uint64_t from, size_t n)
+{
+    static struct skade_commit rows[RELEASE_MAX];
+    static char texts[RELEASE_MAX][SYNTHETIC_LOCATION_MAX];
+    uint64_t last;
+
+    for (size_t i = 0; i < n; i++) {
+        uint32_t table = 1 + (uint32_t)((from + i) % h->tables), version = (uint32_t)((from + i) / h->tables);
+        synthetic_location(texts[i], table, version);
+        rows[i] = (struct skade_commit){ .size = sizeof rows[i],
+                                         .table = table,
+                                         .flags = SKADE_INTRODUCES | SKADE_MOVES_HEAD | SKADE_WITH_SNAPSHOT,
+                                         .snapshot = history_id(h, table, version),
+                                         .time_us = synthetic_time_us(table, version),
+                                         .has_time = 1,
+                                         .location = texts[i] };
+    }
+    check(skade_release(s, rows, n, NULL, &last), "release", s);
+    return last;
+}
+
+void history_fill(struct history *h)
+{
+    skade *s = daemon_open(0);
+    uint64_t total = history_rows(h);
+    struct skade_reindexed done = { .size = sizeof done };
+
+    create_tables(s, h);
+    for (uint64_t i = 0; i < total; i += RELEASE_MAX)
+        history_release(s, h, i, total - i < RELEASE_MAX ? total - i : RELEASE_MAX);
+    check(skade_reindex(s, &done), "reindex", s);
+    skade_close(s);
+}

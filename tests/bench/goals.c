@@ -1,0 +1,148 @@
+/*
+ * The goals, and how they are judged.
+ *
+ * pass: the figure reaches the target.  floor: it reaches the floor, or misses it by no more than the spread that was
+ * measured.  fail: neither.  Names that begin with "index." always count for the exit code; those that begin with
+ * "speed." do when BENCH_STRICT is set.
+ */
+#include "bench.h"
+
+#include <stdlib.h>
+
+/* ---- judging ---------------------------------------------------------------------------------------------------- */
+
+static int failed;
+
+static bool reaches(enum sense sense, double figure, double bound)
+{
+    return sense == AT_LEAST ? figure >= bound : figure <= bound;
+}
+
+enum verdict goal_judge(const struct goal *g, struct measure m)
+{
+    double favourable = m.median + (g->sense == AT_LEAST ? m.spread : -m.spread);
+
+    if (reaches(g->sense, m.median, g->target))
+        return PASS;
+    return reaches(g->sense, favourable, g->floor) ? FLOOR : FAIL;
+}
+
+static bool counts(const struct goal *g)
+{
+    return strncmp(g->name, "index.", 6) == 0 || getenv("BENCH_STRICT");
+}
+
+void goal_check(const struct goal *g, struct measure m)
+{
+    enum verdict v = goal_judge(g, m);
+
+    failed += v == FAIL && counts(g);
+    report_goal(g, m, v);
+}
+
+int goals_failed(void)
+{
+    return failed;
+}
+
+/* ---- lookups by size ------------------------------------------------------------------------------------------------ */
+
+enum { SMALL, MIDDLE, LARGE, SIZES }; /* 10^4, 10^6, 10^7 */
+
+/* Row OVER by row UNDER; floors and targets by size, 0 where nothing is judged. */
+struct ratio_goal {
+    const char *name, *over, *under;
+    enum sense sense;
+    struct {
+        double floor, target;
+    } size[SIZES];
+};
+
+static const struct ratio_goal lookup_goals[] = {
+    { "single_lmdb", "lmdb.", "single", AT_LEAST, { { 3, 3.7 }, { 3.5, 4.3 }, { 4.2, 5.2 } } },
+    { "single_sqlite", "sqlite.", "single", AT_LEAST, { { 10, 12.5 }, { 5.6, 7 }, { 6.5, 8 } } },
+    { "batch_lmdb", "lmdb.", "batch", AT_LEAST, { { 8.5, 10.8 }, { 20, 25 }, { 25, 31 } } },
+    { "batch_sqlite", "sqlite.", "batch", AT_LEAST, { { 29, 36 }, { 34, 42 }, { 37, 46 } } },
+    { "tree_single_lmdb", "lmdb.", "tree-single", AT_LEAST, { { 2.5, 2.5 }, { 2.2, 2.2 }, { 1.8, 1.8 } } },
+    { "single_chase", "single", "chase", AT_MOST, { { 0, 0 }, { 1.6, 1.4 }, { 1.6, 1.45 } } },
+    { "single_half_misses",
+      "single-half",
+      "single",
+      AT_MOST,
+      { { 1.15, 1.15 }, { 1.15, 1.15 }, { 1.15, 1.15 } } },
+    { "batch_half_misses",
+      "batch-half",
+      "batch",
+      AT_MOST,
+      { { 1.15, 1.15 }, { 1.15, 1.15 }, { 1.15, 1.15 } } },
+    { "as_of_resolve", "as_of", "single", AT_MOST, { { 2, 2 }, { 2, 2 }, { 2, 2 } } },
+    { "by_name_resolve", "by_name", "single", AT_MOST, { { 2, 2 }, { 2, 2 }, { 2, 2 } } },
+};
+
+static void check_ratio(const struct rows *rows, const struct ratio_goal *r, int size, const char *size_name)
+{
+    struct goal g = { .sense = r->sense, .floor = r->size[size].floor, .target = r->size[size].target };
+
+    if (g.target == 0 || !rows_find(rows, r->over) || !rows_find(rows, r->under))
+        return;
+    snprintf(g.name, sizeof g.name, "speed.%s.%s", r->name, size_name);
+    goal_check(&g, row_ratio(rows, r->over, r->under, 1));
+}
+
+/* Not judged in the small index, which is in the cache. */
+static void check_lines(const struct rows *rows, int size, const char *size_name, double lines)
+{
+    struct goal g = { .sense = AT_MOST,
+                      .floor = size == LARGE ? 2.3 : 2.2,
+                      .target = size == LARGE ? 2.0 : 1.8 };
+
+    if (size == SMALL)
+        return;
+    snprintf(g.name, sizeof g.name, "speed.batch_lines.%s", size_name);
+    goal_check(&g, row_ratio(rows, "batch", "line", 1 / lines));
+}
+
+void goals_of_lookups(const struct rows *rows, const char *size_name, uint64_t n, double lines)
+{
+    int size = n < 1000000 ? SMALL : n < 10000000 ? MIDDLE : LARGE;
+
+    for (size_t i = 0; i < ARRAY_SIZE(lookup_goals); i++)
+        check_ratio(rows, &lookup_goals[i], size, size_name);
+    check_lines(rows, size, size_name, lines);
+}
+
+/* ---- the others ------------------------------------------------------------------------------------------------------- */
+
+static void check_kind(const struct rows *rows, const char *how, const char *kind, double most)
+{
+    struct goal g = { .sense = AT_MOST, .floor = most, .target = most };
+    char over[32], under[32];
+
+    snprintf(over, sizeof over, "%s-%s", how, kind);
+    snprintf(under, sizeof under, "%s-random", how);
+    snprintf(g.name, sizeof g.name, "speed.ids_%s.%s", kind, how);
+    goal_check(&g, row_ratio(rows, over, under, 1));
+}
+
+void goals_of_distributions(const struct rows *rows)
+{
+    static const char *const kinds[] = { "counted", "one_table", "timed", "outlier" };
+    struct goal wrong = { .name = "index.wrong_answers.ids", .sense = AT_MOST };
+
+    goal_check(&wrong, (struct measure){ (double)rows->wrong, 0 });
+    for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+        check_kind(rows, "single", kinds[i], 1.3);
+        check_kind(rows, "batch", kinds[i], 1.3);
+    }
+    check_kind(rows, "single", "shared", 1.6);
+    check_kind(rows, "batch", "shared", 1.6);
+}
+
+void goals_of_commits(struct measure gain, struct measure cost)
+{
+    static const struct goal concurrent = { "speed.commits_64", AT_LEAST, 10, 10 };
+    static const struct goal syncs = { "speed.commit_page_writes", AT_MOST, 2, 1.5 };
+
+    goal_check(&concurrent, gain);
+    goal_check(&syncs, cost);
+}

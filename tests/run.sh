@@ -1,0 +1,51 @@
+#!/bin/bash
+# Runs the Check suites and the system tests of build directory $1 and ends with the count.
+#
+#   tests/run.sh BUILD [--system-only] [NAME]     NAME: only system tests whose file name contains it
+#
+# A system test is a script of its own: exit 0 passed, 77 skipped (it prints why), anything else failed.
+set -u
+build=$(realpath "$1")
+shift
+system_only=
+[ "${1:-}" = --system-only ] && { system_only=1; shift; }
+only=${1:-}
+here=$(dirname "$(realpath "$0")")
+passed=0 failed=0 skipped=0
+
+if [ -z "$system_only" ]; then
+    out=$(mktemp)
+    "$build/tests/check" 2>&1 | tee "$out"
+    status=${PIPESTATUS[0]}
+    # Check's own count: "99%: Checks: 184, Failures: 1, Errors: 0"
+    line=$(grep -E '^[0-9]+%: Checks: [0-9]+, Failures: [0-9]+, Errors: [0-9]+' "$out" | tail -1)
+    rm -f "$out"
+    checks=$(sed -E 's/.*Checks: ([0-9]+).*/\1/' <<<"$line")
+    bad=$(sed -E 's/.*Failures: ([0-9]+), Errors: ([0-9]+).*/\1 + \2/' <<<"$line")
+    if [ -z "$line" ]; then
+        echo "the suites did not run to their end (status $status)"
+        failed=1
+    else
+        failed=$((bad))
+        passed=$((checks - failed))
+        [ "$status" = 0 ] || [ "$failed" != 0 ] || failed=1
+    fi
+fi
+
+for script in "$here"/system/[0-9]*.sh; do
+    name=$(basename "$script" .sh)
+    [ -z "$only" ] || [[ $name == *$only* ]] || continue
+    began=$(date +%s)
+    log=$(mktemp)
+    B=$build timeout -k 10 "${SKADE_TEST_TIMEOUT:-900}" bash "$script" >"$log" 2>&1
+    status=$?
+    took=$(($(date +%s) - began))
+    case $status in
+    0) passed=$((passed + 1)); echo "ok       $name (${took} s)" ;;
+    77) skipped=$((skipped + 1)); echo "skipped  $name: $(tail -1 "$log")" ;;
+    *) failed=$((failed + 1)); echo "FAILED   $name (status $status, ${took} s)"; sed 's/^/         | /' "$log" | tail -60 ;;
+    esac
+    rm -f "$log"
+done
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ] && [ "$passed" -gt 0 ]
