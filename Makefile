@@ -56,6 +56,7 @@ TOOLS  := $(call obj,$(TOOLS_SRC))
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
+.SECONDARY:
 
 # ---- the include path is the architecture: what a folder may see is what it may depend on -----------------------
 PUBLIC := $B/include/skade.h $B/include/skade_errors.h
@@ -207,20 +208,22 @@ check-unit-counted: $(PRODUCTS) $(TESTBIN)
 # ---- fuzzing: clang's libFuzzer with AddressSanitizer and UndefinedBehaviorSanitizer ---------------------------------
 FUZZ_TIME ?= 60
 FUZZ := $(patsubst tests/fuzz/fuzz_%.c,%,$(FUZZ_SRC))
-FB   := build/fuzz
-FUZZ_CC = clang -g -O1 -std=c11 $(WARN) -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all $(ALL_CPPFLAGS)
-$(FB)/fuzz_%: tests/fuzz/fuzz_%.c $(SHARED_SRC) $(wildcard shared/*.h shared/*.def tools/iceberg*.[ch])
+FUZZ_LIB := $(SHARED) $(CLIENT) $(TOOLS_LIB) $B/daemon/config.o
+$B/fuzz/%: $B/tests/fuzz/fuzz_%.o $(FUZZ_LIB)
 	@mkdir -p $(@D)
-	$Q$(FUZZ_CC) -Ishared -Itools $(filter-out shared/part_avx%,$(filter %.c,$^)) $(FUZZ_EXTRA) $(call pkg_libs,yajl libzstd zlib) -o $@ \
-	    -DSKADE_FUZZ_SCALAR
-$(FB)/seeds: tests/fuzz/seeds.c $(SHARED)
+	$Q$(CC) -pthread -fsanitize=fuzzer,address,undefined $^ $(LIBS_TOOLS) $(call pkg_libs,inih) -o $@
+$B/fuzz/seeds: $B/tests/fuzz/seeds.o $(SHARED)
 	@mkdir -p $(@D)
-	$Q$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -Ishared $^ -o $@
-fuzz: deps-lint $(FB)/seeds $(patsubst %,$(FB)/fuzz_%,$(FUZZ)) ## fuzz each parser for FUZZ_TIME seconds
-	$Q$(FB)/seeds $(FB)/corpus
-	@for t in $(FUZZ); do echo "fuzzing $$t"; mkdir -p $(FB)/corpus/$$t; \
-	    $(FB)/fuzz_$$t -max_total_time=$(FUZZ_TIME) -rss_limit_mb=2048 -max_len=65536 -timeout=10 -verbosity=0 -print_final_stats=1 \
-	        -artifact_prefix=$(FB)/ $(FB)/corpus/$$t || exit 1; done
+	$Q$(CC) -pthread -fsanitize=address,undefined $^ -o $@
+
+fuzz: deps-lint ## fuzz each parser for FUZZ_TIME seconds
+	@$(MAKE) --no-print-directory CC=clang SAN=fuzzer-no-link,address,undefined B=build/fuzz fuzz-run
+fuzz-run: $B/fuzz/seeds $(patsubst %,$B/fuzz/%,$(FUZZ))
+	$Q$B/fuzz/seeds $B/corpus
+	@for t in $(FUZZ); do mkdir -p $B/corpus/$$t; \
+	    $B/fuzz/$$t -max_total_time=$(FUZZ_TIME) -rss_limit_mb=2048 -max_len=65536 -timeout=10 -verbosity=1 \
+	        -print_final_stats=1 -artifact_prefix=$B/ $B/corpus/$$t >$B/$$t.log 2>&1 || { tail -40 $B/$$t.log; exit 1; }; \
+	    echo "$$t: $$(sed -n 's/^stat::number_of_executed_units: *//p' $B/$$t.log) inputs in $(FUZZ_TIME) s, nothing found"; done
 
 # ---- style -----------------------------------------------------------------------------------------------------------
 C_FILES := $(wildcard shared/*.[ch] daemon/*.[ch] libclient/*.[ch] tools/*.[ch] docs/*.c tests/*.[ch] tests/*/*.[ch])
@@ -228,7 +231,7 @@ format: ## clang-format all sources
 	$Qclang-format -i $(C_FILES)
 lint: deps-lint $(PUBLIC) ## clang-format and clang-tidy must have nothing to say
 	$Qclang-format --dry-run -Werror $(C_FILES)
-	$Qprintf '%s\n' $(SHARED_SRC) $(CLIENT_SRC) $(DAEMON_SRC) $(TOOLS_SRC) | grep -v part_avx | xargs -P 2 -n 4 sh -c \
+	$Qprintf '%s\n' $(SHARED_SRC) $(CLIENT_SRC) $(DAEMON_SRC) $(TOOLS_SRC) | grep -v part_avx | xargs -P 2 -n 1 sh -c \
 	    'clang-tidy --quiet "$$@" -- -std=c11 $(subst ",\",$(ALL_CPPFLAGS)) -DSKADE_FAILPOINTS -Ishared -Ilibclient -Idaemon -Itools -I$B/include 2>/dev/null' sh
 
 # ---- coverage ---------------------------------------------------------------------------------------------------------
@@ -261,7 +264,7 @@ install-check: all
 dist: ## a source archive of HEAD
 	git archive --prefix=skade-$(VERSION)/ -o build/skade-$(VERSION).tar.gz HEAD
 
-.PHONY: check-unit-counted fuzz format lint coverage install install-check dist demo demo-run docs docs-check all deps deps-bench deps-lint need-build check check-run check-unit check-system check-system-run stress \
+.PHONY: check-unit-counted fuzz fuzz-run format lint coverage install install-check dist demo demo-run docs docs-check all deps deps-bench deps-lint need-build check check-run check-unit check-system check-system-run stress \
         stress-run asan ubsan tsan clean help
 
 clean: ## remove everything that was built

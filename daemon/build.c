@@ -80,9 +80,7 @@ void build_run(struct build *b)
     struct part_plan *plan = NULL;
     uint64_t began = uv_hrtime();
 
-    b->error = FAILPOINT("rebuild.begin");
-    if (b->error == 0)
-        b->error = build_plan(b, &plan);
+    b->error = build_plan(b, &plan);
     if (b->error == 0)
         b->error = build_shared(plan, b->publisher, &b->info, &b->made, &b->msg);
     if (b->error < 0 && !b->msg.text[0])
@@ -107,5 +105,9 @@ void build_on_worker(uv_work_t *work)
 
     /* Nice values belong to threads on Linux; the pool's threads do nothing else.  A refusal costs nothing. */
     setpriority(PRIO_PROCESS, (id_t)gettid(), 10);
-    build_run(b);
+    b->error = FAILPOINT("rebuild.begin");
+    if (b->error == 0)
+        build_run(b);
+    else
+        fail(&b->msg, b->error, "building the index: %s", error_text(b->error));
 }

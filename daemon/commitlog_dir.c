@@ -11,6 +11,8 @@
  */
 #include "commitlog_file.h"
 
+#include "lockholder.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -95,13 +97,25 @@ static int check_directory(const struct logdir *d, struct errmsg *msg)
     return check_file_system(d, msg);
 }
 
+static int running(const struct logdir *d, struct errmsg *msg)
+{
+    struct stat st;
+    long pid = fstat(d->fd, &st) == 0 ? lock_holder(&st) : 0;
+
+    if (pid)
+        return fail(msg, SKADE_ERUNNING, "%s: process %ld has this log open: stop it first", d->path, pid);
+    return fail(msg, SKADE_ERUNNING,
+                "%s: another process, in a container or out of sight, has this log open: stop it first",
+                d->path);
+}
+
 static int lock_directory(const struct logdir *d, enum logdir_use use, struct errmsg *msg)
 {
     while (flock(d->fd, (use == LOGDIR_OWN ? LOCK_EX : LOCK_SH) | LOCK_NB) < 0) {
         if (errno == EINTR)
             continue;
         if (errno == EWOULDBLOCK)
-            return fail(msg, SKADE_ERUNNING, "%s: another process has this log open: stop it first", d->path);
+            return running(d, msg);
         return logdir_fail(errno, msg, d->path, "lock the log directory");
     }
     return 0;

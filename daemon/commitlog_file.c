@@ -98,6 +98,8 @@ static int damaged(const struct logfile *f, struct errmsg *msg, const char *what
 
 int logfile_prepare(struct logfile *f, const char *sql, sqlite3_stmt **ret)
 {
+    if (*ret)
+        return SQLITE_OK;
     return sqlite3_prepare_v3(f->db, sql, -1, SQLITE_PREPARE_PERSISTENT, ret, NULL);
 }
 
@@ -368,6 +370,14 @@ static const char *const tables[][2] = {
               "checksum INTEGER NOT NULL) STRICT" },
 };
 
+#define META_COLUMNS \
+    "one, log, seed, created_us, last_seq, last_chain, last_epoch, clean_stop, in_use, checksum"
+#define META_SELECT "SELECT " META_COLUMNS " FROM meta"
+#define META_REPLACE "REPLACE INTO meta(" META_COLUMNS ") VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+#define ROWS_SELECT                                                                             \
+    "SELECT seq, kind, flags, table_no, snapshot, time_us, watermark, uuid, text, text2, chain" \
+    " FROM log WHERE seq > ? AND seq <= ? ORDER BY seq"
+
 /* The way from version i to i + 1, a transaction each.  Version 0 is an empty file. */
 static int migrate_0(struct logfile *f)
 {
@@ -436,13 +446,7 @@ static uint64_t meta_checksum(const struct logfile_meta *m)
 
 int logfile_put_meta(struct logfile *f, const struct logfile_meta *m)
 {
-    int rc = f->put_meta
-                 ? SQLITE_OK
-                 : logfile_prepare(f,
-                                   "REPLACE INTO meta(one, log, seed, created_us, last_seq, last_chain, "
-                                   "last_epoch, clean_stop, in_use, checksum) "
-                                   "VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                                   &f->put_meta);
+    int rc = logfile_prepare(f, META_REPLACE, &f->put_meta);
     if (rc != SQLITE_OK)
         return rc;
     const int64_t numbers[] = {
@@ -486,11 +490,7 @@ static bool take_meta(sqlite3_stmt *s, struct logfile_meta *ret)
 static int load_meta(struct logfile *f, struct errmsg *msg)
 {
     sqlite3_stmt *s;
-    int rc = query(
-        f,
-        "SELECT one, log, seed, created_us, last_seq, last_chain, last_epoch, clean_stop, in_use, checksum"
-        " FROM meta",
-        &s);
+    int rc = query(f, META_SELECT, &s);
     int r = 0;
 
     if (rc == SQLITE_ROW) {
@@ -713,6 +713,8 @@ int logfile_check_structure(struct logfile *f, enum logfile_depth depth, struct 
         return logfile_error(f, rc, msg, "check its structure");
     if (strcmp(answer, "ok") == 0)
         return 0;
+    for (char *newline = answer; (newline = strchr(newline, '\n'));)
+        *newline = ' ';
     snprintf(what, sizeof what, "its structure is broken (%s)", answer);
     return damaged(f, msg, what);
 }
@@ -736,8 +738,8 @@ static uint64_t column_u64(sqlite3_stmt *s, enum column c)
 static struct bytes column_bytes(sqlite3_stmt *s, enum column c)
 {
     const char *data = sqlite3_column_blob(s, (int)c); /* before its length, says SQLite's manual */
-    size_t len = (size_t)sqlite3_column_bytes(s, (int)c);
-    return (struct bytes){ data ? data : "", len };
+    int len = sqlite3_column_bytes(s, (int)c);
+    return data ? (struct bytes){ data, (size_t)len } : (struct bytes){ "", 0 };
 }
 
 static bool columns_have_their_types(sqlite3_stmt *s)
@@ -789,13 +791,7 @@ static int bad_row(const struct logfile *f, uint64_t seq, const char *flaw, stru
 
 static int bind_range(struct logfile *f, uint64_t after)
 {
-    int rc =
-        f->select
-            ? SQLITE_OK
-            : logfile_prepare(f,
-                              "SELECT seq, kind, flags, table_no, snapshot, time_us, watermark, uuid, text, "
-                              "text2, chain FROM log WHERE seq > ? AND seq <= ? ORDER BY seq",
-                              &f->select);
+    int rc = logfile_prepare(f, ROWS_SELECT, &f->select);
     if (rc == SQLITE_OK)
         rc = sqlite3_bind_int64(f->select, 1, (int64_t)after);
     /* Bounded, because after a failed rollback there may be rows behind it that nobody was told of. */

@@ -135,7 +135,7 @@ int logfile_errno(const struct logfile *f, enum logfile_part part);
 int logfile_error(const struct logfile *f, int rc, struct errmsg *msg, const char *doing);
 
 /* Small steps that give SQLite's codes, for those who decide what a failure means. */
-int logfile_prepare(struct logfile *f, const char *sql, sqlite3_stmt **ret);
+int logfile_prepare(struct logfile *f, const char *sql, sqlite3_stmt **ret); /* unless *RET is */
 int logfile_run(struct logfile *f, const char *sql);
 int logfile_put_meta(struct logfile *f, const struct logfile_meta *meta);
 int logfile_step_once(sqlite3_stmt *s); /* to the end, and reset */

@@ -93,6 +93,7 @@ struct group {
     struct event *events;
     size_t count, cap;
     bool takes_away;        /* an answer: publish before it is visible */
+    uint64_t epoch;         /* ours, as of its beginning */
     uint32_t tables;        /* created so far */
     struct bytes names[64]; /* created, renamed, dropped in this group */
     size_t names_count;
@@ -108,6 +109,7 @@ struct committer {
     uint64_t groups;     /* number of the group that is judged; see struct table */
     uv_timer_t pause;
     bool paused;
+    bool refusing; /* the log had no room for the last group */
 };
 
 static int refuse(struct change *c, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -118,6 +120,23 @@ static int refuse(struct change *c, int code, const char *format, ...)
     c->error = code;
     va_start(ap, format);
     vsnprintf(c->msg.text, sizeof c->msg.text, format, ap);
+    va_end(ap);
+    return code;
+}
+
+/* The same for row I of a change: which one it is matters only when there are several. */
+static int refuse_row(struct change *c, size_t i, int code, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+static int refuse_row(struct change *c, size_t i, int code, const char *format, ...)
+{
+    va_list ap;
+    int n = c->rows_count > 1
+                ? snprintf(c->msg.text, sizeof c->msg.text, "commit %zu of the release: ", i + 1)
+                : 0;
+
+    c->error = code;
+    va_start(ap, format);
+    vsnprintf(c->msg.text + n, sizeof c->msg.text - (size_t)n, format, ap);
     va_end(ap);
     return code;
 }
@@ -201,11 +220,11 @@ static int check_row(struct change *c, const struct change_row *row, size_t i)
     const char *problem = location_problem(e->text);
 
     if (problem)
-        return refuse(c, SKADE_EINPUT, "commit %zu: location: %s", i + 1, problem);
+        return refuse_row(c, i, SKADE_EINPUT, "location: %s", problem);
     if (!(e->flags & (EVENT_INTRODUCES | EVENT_MOVES_HEAD)))
-        return refuse(c, SKADE_EINPUT, "commit %zu neither introduces a snapshot nor moves the head", i + 1);
+        return refuse_row(c, i, SKADE_EINPUT, "it neither introduces a snapshot nor moves the head");
     if ((e->flags & EVENT_INTRODUCES) && !(e->flags & EVENT_HAS_SNAPSHOT))
-        return refuse(c, SKADE_EINPUT, "commit %zu introduces a snapshot and names none", i + 1);
+        return refuse_row(c, i, SKADE_EINPUT, "it introduces a snapshot and names none");
     return 0;
 }
 
@@ -249,9 +268,8 @@ static int check_base(struct group *g, struct change *c, const struct change_row
     tell_head(c, head);
     counter_add(g->committer->server->page, COUNTER_conflicts, 1);
     if (!head)
-        return refuse(c, SKADE_ECONFLICT, "commit %zu: the table has no commit yet", i + 1);
-    return refuse(c, SKADE_ECONFLICT, "commit %zu: the head is %.*s", i + 1, (int)head->text.len,
-                  head->text.data);
+        return refuse_row(c, i, SKADE_ECONFLICT, "the table has no commit yet");
+    return refuse_row(c, i, SKADE_ECONFLICT, "the head is %.*s", (int)head->text.len, head->text.data);
 }
 
 /* The table of a row, if it takes commits.  0, LATER, or refused. */
@@ -260,14 +278,13 @@ static int table_for_commit(struct group *g, struct change *c, uint32_t number, 
     struct table *t = ledger_table(g->committer->server->ledger, number);
 
     if (!t || t->dropped_seq != SEQ_MAX)
-        return refuse(c, SKADE_ENOTABLE,
-                      "commit %zu: there is no table of that number: it was dropped, or never made", i + 1);
+        return refuse_row(c, i, SKADE_ENOTABLE,
+                          "there is no table of that number: it was dropped, or never made");
     if (touched(g, t))
         return LATER;
     if (t->kind == TABLE_STORED)
-        return refuse(c, SKADE_EKIND,
-                      "commit %zu: skade stores this table's rows: use append; commit is for external tables",
-                      i + 1);
+        return refuse_row(c, i, SKADE_EKIND,
+                          "skade stores this table's rows: use append; commit is for external tables");
     *ret = t;
     return 0;
 }
@@ -293,8 +310,7 @@ static int judge_row(struct group *g, struct change *c, size_t i, struct undo *u
         return r;
     r = repeated(g, c, &row->event, &seq);
     if (r == 1)
-        return refuse(c, SKADE_EINPUT,
-                      "commit %zu: its uuid came before, but not that of the commits before it", i + 1);
+        return refuse_row(c, i, SKADE_EINPUT, "its uuid came before, but not that of the commits before it");
     if (r < 0)
         return r;
     r = check_base(g, c, row, t, i);
@@ -336,8 +352,7 @@ static int judge_repeat(struct group *g, struct change *c, uint64_t first)
         if (r < 0)
             return r;
         if (r == 0 || seq != first + i)
-            return refuse(c, SKADE_EINPUT, "commit %zu: the uuids before it came before in another request",
-                          i + 1);
+            return refuse_row(c, i, SKADE_EINPUT, "the uuids before it came before in another request");
     }
     counter_add(g->committer->server->page, COUNTER_repeats, 1);
     c->first_seq = first;
@@ -671,13 +686,30 @@ static void group_free(struct group *g)
     free(g);
 }
 
+/* A successor must know of our page before there is a commit that an orphaned reader could miss. */
+static int record_epoch(struct group *g, struct commitlog *log)
+{
+    struct server *s = g->committer->server;
+
+    if (s->epoch_recorded)
+        return 0;
+    int r = commitlog_set_epoch(log, g->epoch, false, &g->msg);
+    s->epoch_recorded = r == 0;
+    return r;
+}
+
 /* On the log thread. */
 static void run_group(struct log_job *job, struct commitlog *log)
 {
     struct group *g = (struct group *)job;
     uint64_t began = uv_hrtime();
 
-    g->error = commitlog_append(log, g->events, g->count, &g->msg);
+    g->error = record_epoch(g, log);
+    if (g->error == 0)
+        g->error = commitlog_append(log, g->events, g->count, &g->msg);
+    /* Perhaps the write-ahead file took the last room: fold it into the database, and try once more. */
+    if (g->error == SKADE_EFULL && commitlog_checkpoint(log, true, NULL, NULL) == 0)
+        g->error = commitlog_append(log, g->events, g->count, &g->msg);
     g->micros = (uv_hrtime() - began) / 1000;
 }
 
@@ -720,7 +752,9 @@ static void fail_group(struct group *g)
     }
     if (g->error == SKADE_EFULL || g->error == -ENOMEM) {
         counter_add(s->page, COUNTER_log_full, 1);
-        log_warning("commits are refused: %s", g->msg.text);
+        if (!g->committer->refusing) /* one line for an episode */
+            log_warning("commits are refused: %s", g->msg.text);
+        g->committer->refusing = true;
         return;
     }
     log_error("the log failed: %s; stopping, to recover from what is on disk", g->msg.text);
@@ -743,6 +777,9 @@ static void group_done(struct log_job *job)
         fail_group(g);
     } else {
         count_group(g);
+        if (c->refusing)
+            log_info("commits are taken again");
+        c->refusing = false;
         if (g->takes_away)
             indexer_publish_now(s->indexer);                /* P2 */
         publisher_commit_seq(s->publisher, s->ledger->seq); /* P3 */
@@ -766,6 +803,7 @@ static struct group *judge_group(struct committer *c)
         return NULL;
     c->groups++;
     g->committer = c;
+    g->epoch = publisher_epoch(c->server->publisher);
     g->changes_last = &g->changes;
     g->job.run = run_group;
     g->job.done = group_done;

@@ -4,14 +4,14 @@
 #include "jobs.h"
 #include "listener.h"
 #include "names.h"
+#include "timefmt.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* What one message asks at most: longer questions are split by the client. */
-#define KEYS_MAX 4096
+/* A page of events or tables: longer ones are asked for page by page. */
 #define PAGE_MAX 1000
 /* A frame of answers is ended when it has so many bytes; the next one goes on. */
 #define FRAME_FULL (512u << 10)
@@ -153,9 +153,9 @@ static void handle_resolve(struct session *s, uint64_t request, const struct msg
     struct item_key key;
     uint64_t at = moment(s, m->at);
 
-    if (m->keys.count > KEYS_MAX) {
+    if (m->keys.count > WIRE_KEYS_MAX) {
         answer_error(s, request, SKADE_EINPUT, "%u snapshots in one request; at most %u", m->keys.count,
-                     KEYS_MAX);
+                     WIRE_KEYS_MAX);
         return;
     }
     counter_add(s->server->page, COUNTER_questions, m->keys.count);
@@ -195,11 +195,11 @@ static void handle_head(struct session *s, uint64_t request, const struct msg_he
 static void answer_too_early(struct session *s, uint64_t request, const struct msg_as_of *m)
 {
     static struct answer first;
-    char text[64];
+    char text[96], when[32];
     struct msg_error e = { .code = SKADE_ENOSNAPSHOT, .message = bytes_of("the table has no commit yet") };
 
     if (ledger_earliest(s->server->ledger, generation_of(s), m->table, m->at, &first) == 1) {
-        snprintf(text, sizeof text, "the earliest commit is of %" PRId64 " us", first.time_us);
+        snprintf(text, sizeof text, "the earliest commit is of %s", time_format(first.time_us, when));
         e.message = bytes_of(text);
         e.heads.count = 1;
     }

@@ -29,7 +29,6 @@ struct waiter {
 struct indexer {
     struct server *server;
     struct generation *current; /* always set; its root is NULL when it could not be published */
-    uint64_t epoch;             /* of the linked control page */
     bool retired_last;          /* the page of the daemon before us was found and retired */
     uint64_t last_number;       /* generation numbers given so far in this epoch */
     struct build *delta, *merge;
@@ -196,24 +195,46 @@ static void install(struct indexer *ix, struct generation *g)
         ledger_trim(ix->server->ledger, g->covered);
 }
 
-/* The control page: made at the first publication of an epoch, which is when the instance is taken over. */
-static int switch_to(struct indexer *ix, const struct generation *g, struct errmsg *msg)
+/* The control page is made at the first publication of an epoch, which is when the instance is taken over. */
+static int take_over(struct indexer *ix, uint64_t generation, struct errmsg *msg)
 {
     struct server *s = ix->server;
-    struct publisher_takeover takeover;
+    struct publisher_takeover takeover = { .saw_epoch = false };
+    uint64_t last_epoch = indexer_epoch(ix) ? indexer_epoch(ix) : s->last_epoch;
 
-    if (ix->epoch == g->epoch) {
-        publisher_switch(s->publisher, g->number); /* P2 */
-        return 0;
-    }
-    uint64_t last_epoch = ix->epoch ? ix->epoch : s->last_epoch;
-    int r = publisher_take_over(s->publisher, g->number, s->ledger->seq, last_epoch, &takeover, msg);
-    if (r < 0)
-        return r;
-    ix->retired_last |= !ix->epoch && takeover.saw_epoch;
-    ix->epoch = g->epoch;
+    int r = publisher_take_over(s->publisher, generation, s->ledger->seq, last_epoch, &takeover, msg);
+    bool linked = indexer_epoch(ix) == publisher_epoch(s->publisher);
+    if (r < 0 && linked) /* it failed behind the rename */
+        r = publisher_retire_older(s->publisher, last_epoch, &takeover, msg);
+    ix->retired_last |= takeover.saw_epoch;
     s->page = publisher_page(s->publisher);
+    return r;
+}
+
+static int switch_to(struct indexer *ix, const struct generation *g, struct errmsg *msg)
+{
+    if (indexer_epoch(ix) != g->epoch)
+        return take_over(ix, g->number, msg);
+    publisher_switch(ix->server->publisher, g->number); /* P2 */
     return 0;
+}
+
+/*
+ * The index can't be published, and this is a start: the older page must not be believed any more all the same.  A page
+ * that sends everyone to the socket takes its place, and the older files make room; if there is no room for a page, the
+ * older ones are retired and nothing takes their place.
+ */
+static int take_over_without_index(struct indexer *ix, struct errmsg *msg)
+{
+    struct server *s = ix->server;
+    struct publisher_takeover takeover = { .saw_epoch = false };
+    struct errmsg why = { "" };
+
+    if (take_over(ix, CONTROL_NONE, &why) == 0)
+        return 0;
+    int r = publisher_retire_older(s->publisher, s->last_epoch, &takeover, msg);
+    ix->retired_last |= takeover.saw_epoch;
+    return r;
 }
 
 /* Publish the parts of the list PARTS, which are all in shared memory. */
@@ -236,8 +257,10 @@ static int publish(struct indexer *ix, struct part_map *const *parts, size_t cou
             publisher_unlink(ix->server->publisher, SHM_ROOT, g->number);
     }
     generation_unref(g);
-    if (r < 0)
+    if (r < 0) {
+        sweep_parts(ix);
         return r;
+    }
     ix->unpublished = false;
     counter_add(ix->server->page, COUNTER_published, 1);
     recovered(ix);
@@ -304,6 +327,25 @@ static void discard(struct indexer *ix, struct part_map *made)
     part_map_unref(made);
 }
 
+static void tell_waiters(struct indexer *ix, struct waiter *list, int error)
+{
+    while (list) {
+        struct waiter *w = list;
+        list = w->next;
+        w->done(w->arg, error, w->old_generation, ix->current->number);
+        free(w);
+    }
+}
+
+/* Those who wait for an index that can't be made are told, and may ask again. */
+static void fail_waiting(struct indexer *ix, int error)
+{
+    struct waiter *waiting = ix->waiting;
+
+    ix->waiting = NULL;
+    tell_waiters(ix, waiting, error);
+}
+
 static void delta_done(uv_work_t *work, int status)
 {
     struct build *b = work->data;
@@ -314,6 +356,7 @@ static void delta_done(uv_work_t *work, int status)
     ix->delta = NULL;
     if (b->error < 0) {
         failed(ix, "index of the newest commits", &msg);
+        fail_waiting(ix, b->error);
     } else if (ix->healing || b->info.epoch != publisher_epoch(ix->server->publisher) ||
                b->info.from_seq != ix->current->covered || !all_shared(ix, ix->current)) {
         discard(ix, b->made); /* somebody published meanwhile */
@@ -322,6 +365,7 @@ static void delta_done(uv_work_t *work, int status)
         counter_max(ix->server->page, COUNTER_build_us_max, b->micros);
         if (publish_with(ix, b->made, &msg) < 0) {
             failed(ix, "publication", &msg);
+            fail_waiting(ix, -ENOSPC);
             ix->unpublished = true;
         }
         part_map_unref(b->made);
@@ -344,16 +388,6 @@ static void start_delta(struct indexer *ix)
 }
 
 /* ---- merges -------------------------------------------------------------------------------------------------------------------- */
-
-static void tell_waiters(struct indexer *ix, struct waiter *list, int error)
-{
-    while (list) {
-        struct waiter *w = list;
-        list = w->next;
-        w->done(w->arg, error, w->old_generation, ix->current->number);
-        free(w);
-    }
-}
 
 /* Where the merged parts begin in the current list; -1 when they aren't there any more. */
 static int64_t find_run(const struct generation *g, const struct build *b)
@@ -567,7 +601,8 @@ void indexer_publish_now(struct indexer *ix)
 {
     struct errmsg msg = { "" };
 
-    int r = !ix->healing && all_shared(ix, ix->current) && ix->epoch == publisher_epoch(ix->server->publisher)
+    int r = !ix->healing && all_shared(ix, ix->current) &&
+                    indexer_epoch(ix) == publisher_epoch(ix->server->publisher)
                 ? index_tail_now(ix, &msg)
                 : fail(&msg, -EAGAIN, "the index isn't in shared memory");
     if (r == 0)
@@ -592,6 +627,22 @@ void indexer_reindex(struct indexer *ix, indexer_done_fn done, void *arg)
     consider(ix);
 }
 
+/* Our names are gone: everything is made anew under another epoch, and the page that clients have is retired then. */
+static void heal(struct indexer *ix)
+{
+    struct server *s = ix->server;
+
+    log_warning(
+        "names of shared-memory files in %s are gone; making them anew (is something cleaning up there?)",
+        publisher_place(s->publisher)->dir);
+    counter_add(s->page, COUNTER_self_heals, 1);
+    publisher_new_epoch(s->publisher);
+    ix->roots_count = 0;
+    ix->linked_parts_count = 0;
+    ix->healing = ix->current->parts_count > 0;
+    ix->unpublished = !ix->healing;
+}
+
 void indexer_tick(struct indexer *ix)
 {
     struct server *s = ix->server;
@@ -600,17 +651,14 @@ void indexer_tick(struct indexer *ix)
     counter_set(s->page, COUNTER_shm_free_bytes, publisher_room(s->publisher));
     for (size_t i = 0; i < ix->current->parts_count; i++)
         parts[i] = ix->current->parts[i]->generation;
-    if (ix->epoch && !ix->healing && !ix->unpublished && !ix->stopping &&
-        publisher_check(s->publisher, ix->current->number, parts, ix->current->parts_count) == 0) {
-        log_warning(
-            "names of shared-memory files in %s are gone; making them anew (is something cleaning up there?)",
-            publisher_place(s->publisher)->dir);
-        counter_add(s->page, COUNTER_self_heals, 1);
-        publisher_new_epoch(s->publisher);
-        ix->roots_count = 0;
-        ix->linked_parts_count = 0;
-        ix->healing = ix->current->parts_count > 0;
-        ix->unpublished = !ix->healing;
+    if (indexer_epoch(ix) && !ix->healing && !ix->unpublished && !ix->stopping) {
+        int r = publisher_check(s->publisher, ix->current->number, parts, ix->current->parts_count);
+        if (r == SKADE_ERUNNING) {
+            log_error("another daemon has taken this instance over while its lock was gone; stopping");
+            server_stop(s, 1);
+        } else if (r == 0) {
+            heal(ix);
+        }
     }
     consider(ix);
 }
@@ -664,6 +712,11 @@ int indexer_start(struct indexer **ret, struct server *s, struct errmsg *msg)
     ledger_count_snapshots(s->ledger, ix->current);
     if (all_shared(ix, ix->current))
         publish_or_retry(ix);
+    if (ix->unpublished) {
+        r = take_over_without_index(ix, msg);
+        if (r < 0)
+            return r; /* an older page may be believed: serve nothing */
+    }
     *ret = ix;
     return 0;
 }
@@ -675,7 +728,7 @@ const struct generation *indexer_generation(const struct indexer *ix)
 
 uint64_t indexer_epoch(const struct indexer *ix)
 {
-    return ix->epoch;
+    return publisher_page_epoch(ix->server->publisher);
 }
 
 bool indexer_retired_last(const struct indexer *ix)

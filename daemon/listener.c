@@ -2,6 +2,7 @@
 
 #include "handlers.h"
 #include "log.h"
+#include "whereabouts.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -157,6 +158,15 @@ static int make_run_dir(const struct server *s, struct errmsg *msg)
     return 0;
 }
 
+/* For clients that find no daemon: where its maps are, and that they are this log's. */
+static int write_note(const struct server *s, struct errmsg *msg)
+{
+    struct whereabouts w = { .log = s->ledger->log };
+
+    snprintf(w.shm_dir, sizeof w.shm_dir, "%s", publisher_place(s->publisher)->dir);
+    return whereabouts_write(s->config.run_dir.text, s->config.instance.text, &w, msg);
+}
+
 /* DIR/NAME as a socket's path; config_finish() saw to it that it fits. */
 static void join(char *ret, size_t size, const char *dir, const char *name)
 {
@@ -217,6 +227,8 @@ int listener_open(struct listener **ret, struct server *s, struct errmsg *msg)
     snprintf(name, sizeof name, "%.*s.sock", INSTANCE_MAX, s->config.instance.text);
     join(l->path, sizeof l->path, s->config.run_dir.text, name);
     int fd = make_run_dir(s, msg);
+    if (fd == 0)
+        fd = write_note(s, msg);
     if (fd == 0)
         fd = bind_socket(l, msg);
     if (fd < 0) {

@@ -161,6 +161,7 @@ int main(int argc, char **argv)
 
     log_set_level((enum log_level)s.config.log_level);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error like a full disk, not an end */
     raise_file_limit();
     uv_loop_init(&s.loop);
     int r = server_start(&s, &msg);

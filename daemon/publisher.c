@@ -16,7 +16,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* ---- opening and closing ----------------------------------------------------------------------------------- */
+/* ---- opening and closing ------------------------------------------------------------------------------- */
 
 /* Random, so that no two daemons ever use the same names; 0 means none. */
 static uint64_t choose_epoch(void)
@@ -41,11 +41,10 @@ static int check_dir(const struct publisher *p, int fd, struct errmsg *msg)
         return fail(msg, SKADE_EFOREIGN, "%s belongs to uid %u, mode %04o: use a --shm-dir of uid %u or root",
                     dir, st.st_uid, st.st_mode & 07777, me);
     if (st.st_mode & (S_IWGRP | S_IWOTH) && !(st.st_mode & S_ISVTX))
-        return fail(
-            msg, SKADE_EFOREIGN,
-            "%s of uid %u can be written by others and isn't sticky, mode %04o: chmod +t it, or use another "
-            "--shm-dir",
-            dir, st.st_uid, st.st_mode & 07777);
+        return fail(msg, SKADE_EFOREIGN,
+                    "%s of uid %u can be written by others and isn't sticky, mode %04o: chmod +t it, or use "
+                    "another --shm-dir",
+                    dir, st.st_uid, st.st_mode & 07777);
     if (me != 0 && me != uid)
         return fail(msg, SKADE_EFOREIGN,
                     "the run directory belongs to uid %u and this daemon is uid %u: clients would not trust "
@@ -151,7 +150,7 @@ const struct shm_place *publisher_place(const struct publisher *p)
     return &p->options.place;
 }
 
-/* ---- the page ---------------------------------------------------------------------------------------------- */
+/* ---- the page ------------------------------------------------------------------------------------------ */
 
 struct control_page *publisher_page(struct publisher *p)
 {
@@ -167,13 +166,14 @@ void publisher_page_id(const struct publisher *p, uint64_t *dev, uint64_t *ino)
 void publisher_switch(struct publisher *p, uint64_t generation)
 {
     assert(generation != CONTROL_RETIRED);
-    atomic_store_explicit(&p->page->generation, generation,
-                          memory_order_release); /* P2: control_generation() */
+    /* P2: pairs with control_generation() */
+    atomic_store_explicit(&p->page->generation, generation, memory_order_release);
 }
 
 void publisher_commit_seq(struct publisher *p, uint64_t seq)
 {
-    atomic_store_explicit(&p->page->commit_seq, seq, memory_order_release); /* P3: control_commit_seq() */
+    /* P3: pairs with control_commit_seq() */
+    atomic_store_explicit(&p->page->commit_seq, seq, memory_order_release);
 }
 
 void publisher_new_epoch(struct publisher *p)
@@ -184,7 +184,7 @@ void publisher_new_epoch(struct publisher *p)
     pthread_mutex_unlock(&p->mutex);
 }
 
-/* ---- what is linked ---------------------------------------------------------------------------------------- */
+/* ---- what is linked ------------------------------------------------------------------------------------ */
 
 /* False when the epoch is not EPOCH any more. */
 static bool linked_add(struct publisher *p, uint64_t epoch, struct linked *file)
@@ -278,9 +278,10 @@ uint64_t publisher_room(const struct publisher *p)
     return vfs.f_blocks == 0 ? UINT64_MAX : (uint64_t)vfs.f_bavail * vfs.f_frsize;
 }
 
-/* ---- writing a file ---------------------------------------------------------------------------------------- */
+/* ---- writing a file ------------------------------------------------------------------------------------ */
 
-/* A file that is being written.  The loop may begin a new epoch meanwhile: then it is too late for this one. */
+/* A file that is being written.  The loop may begin a new epoch meanwhile: then it is too late for this
+ * one. */
 struct writing {
     struct publisher *p;
     uint64_t epoch;
@@ -330,8 +331,8 @@ static int open_as_client(const struct writing *w, struct seg_header *ret, struc
     return 0;
 }
 
-/* The whole content of parts of any size, too: it was written a moment ago and reading it again takes less time than
- * building it; what is published is what all clients rely on until the next generation. */
+/* The whole content of parts of any size, too: it was written a moment ago and reading it again takes less
+ * time than building it; what is published is what all clients rely on until the next generation. */
 static int verify_file(struct writing *w, struct errmsg *msg)
 {
     const struct publisher *p = w->p;
@@ -416,7 +417,7 @@ int publisher_write(struct publisher *p, enum shm_kind kind, uint64_t generation
     return 0;
 }
 
-/* ---- self-healing ------------------------------------------------------------------------------------------ */
+/* ---- self-healing -------------------------------------------------------------------------------------- */
 
 static bool page_is_linked(const struct publisher *p)
 {
@@ -443,7 +444,8 @@ static bool file_is_linked(struct publisher *p, enum shm_kind kind, uint64_t gen
     return file && name_is(p, shm_name(name, &p->options.place, kind, p->epoch, generation), dev, ino);
 }
 
-/* Was the directory itself replaced?  Then go on in the new one, where our files are missing and so is the lock. */
+/* Was the directory itself replaced?  Then go on in the new one, where our files are missing and so is the
+ * lock. */
 static void check_same_dir(struct publisher *p)
 {
     struct stat held, named;
@@ -458,8 +460,8 @@ static void check_same_dir(struct publisher *p)
     close(fd);
 }
 
-/* A lock file that was removed doesn't keep a second daemon out: make it anew.  Only a daemon that was faster is an
- * error; what else goes wrong is tried again the next time. */
+/* A lock file that was removed doesn't keep a second daemon out: make it anew.  Only a daemon that was
+ * faster is an error; what else goes wrong is tried again the next time. */
 static int check_lock(struct publisher *p)
 {
     char name[SHM_NAME_MAX];

@@ -1,9 +1,9 @@
 /*
  * Files before they have a name, and what may be done to a name.
  *
- * A file is made without a name (O_TMPFILE), its memory reserved, filled, and linked when it is complete: so a reader
- * never sees half of it and a crash leaves nothing behind.  Reserving comes before mapping: on a full file system
- * ftruncate() succeeds and the first touch is SIGBUS, while posix_fallocate() says so.
+ * A file is made without a name (O_TMPFILE), its memory reserved, filled, and linked when it is complete: so
+ * a reader never sees half of it and a crash leaves nothing behind.  Reserving comes before mapping: on a
+ * full file system ftruncate() succeeds and the first touch is SIGBUS, while posix_fallocate() says so.
  */
 #include "publisher_internal.h"
 
@@ -20,7 +20,7 @@
 #define RESERVE_STEP ((uint64_t)64 << 20)
 #define LINK_TRIES 10
 
-/* ---- whose is it? ------------------------------------------------------------------------------------------ */
+/* ---- whose is it? -------------------------------------------------------------------------------------- */
 
 bool publisher_owns(const struct publisher *p, const struct stat *st)
 {
@@ -89,7 +89,7 @@ int publisher_open_ours(const struct publisher *p, const char *name, struct errm
     return fd;
 }
 
-/* ---- making ------------------------------------------------------------------------------------------------ */
+/* ---- making -------------------------------------------------------------------------------------------- */
 
 static int no_room(const struct publisher *p, uint64_t size, struct errmsg *msg)
 {
@@ -108,7 +108,8 @@ static int no_more_files(const struct publisher *p, struct errmsg *msg)
                 p->options.place.dir);
 }
 
-/* Step by step: a signal makes the kernel undo a whole step, and a small one gets done before the next signal. */
+/* Step by step: a signal makes the kernel undo a whole step, and a small one gets done before the next
+ * signal. */
 static int reserve_steps(int fd, uint64_t size)
 {
     for (uint64_t off = 0; off < size;) {
@@ -199,9 +200,10 @@ int draft_chmod(const struct draft *d, const struct publisher *p, mode_t mode, s
     return 0;
 }
 
-/* ---- naming ------------------------------------------------------------------------------------------------ */
+/* ---- naming -------------------------------------------------------------------------------------------- */
 
-/* Without /proc an unnamed file can be linked through its descriptor, which older kernels allow to root only. */
+/* Without /proc an unnamed file can be linked through its descriptor, which older kernels allow to root
+ * only. */
 static int link_unnamed(const struct draft *d, const struct publisher *p, const char *name)
 {
     char self[40];
@@ -221,8 +223,8 @@ static int link_as(const struct draft *d, const struct publisher *p, const char 
     return linkat(p->dir_fd, d->temp, p->dir_fd, name, 0) == 0 ? 0 : -errno;
 }
 
-/* Make room for a name that we want to give.  Nobody else may remove a file of ours from a sticky directory, so what
- * was looked at is what is unlinked. */
+/* Make room for a name that we want to give.  Nobody else may remove a file of ours from a sticky
+ * directory, so what was looked at is what is unlinked. */
 static int unlink_ours(const struct publisher *p, const char *name, struct errmsg *msg)
 {
     struct stat st;

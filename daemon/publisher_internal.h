@@ -39,12 +39,12 @@ struct publisher {
     struct linked *linked;
 };
 
-/* ---- publisher_lock.c ---- */
+/* ---- publisher_lock.c ---------------------------------------------------------------------------------- */
 
 /* Take the lock of P's place.  Its descriptor; SKADE_ERUNNING, SKADE_EFOREIGN, -errno. */
 int publisher_lock(const struct publisher *p, struct errmsg *msg);
 
-/* ---- publisher_draft.c ---- */
+/* ---- publisher_draft.c --------------------------------------------------------------------------------- */
 
 /* Is ST a regular file that this daemon may write, replace and unlink? */
 bool publisher_owns(const struct publisher *p, const struct stat *st);
@@ -61,7 +61,8 @@ struct draft {
     char temp[SHM_NAME_MAX]; /* "" when it has none */
 };
 
-/* Make a file of SIZE bytes for EPOCH whose memory is reserved, 0600.  -ENOSPC with needed, free and cures in MSG. */
+/* Make a file of SIZE bytes for EPOCH whose memory is reserved, 0600.  -ENOSPC with needed, free and cures
+ * in MSG. */
 int draft_make(struct draft *ret, struct publisher *p, uint64_t epoch, uint64_t size, struct errmsg *msg);
 
 /* Map it for writing; NULL and errno.  The caller unmaps. */

@@ -1,27 +1,27 @@
 /*
  * One daemon for each instance: flock() on skade.<uid>.<instance>.v1.lock in the shared-memory directory.
  *
- * It is there and not in the run directory, so that two containers that share /dev/shm but not /run can't both win.
- * flock() and not fcntl(): a POSIX lock is lost as soon as the process closes any other descriptor of the file.  The
- * file is never removed by us; if somebody else removed it, the lock on what has no name any more is worth nothing:
- * so after locking the name is looked up again.  Pids are told to people and decide nothing.
+ * It is there and not in the run directory, so that two containers that share /dev/shm but not /run can't
+ * both win.  flock() and not fcntl(): a POSIX lock is lost as soon as the process closes any other descriptor
+ * of the file.  The file is never removed by us; if somebody else removed it, the lock on what has no name
+ * any more is worth nothing: so after locking the name is looked up again.  Pids are told to people and
+ * decide nothing.
  */
 #include "publisher_internal.h"
 
 #include "failpoint.h"
+#include "lockholder.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #define LOCK_TRIES 100
 
-/* With O_EXCL and never with O_CREAT alone: fs.protected_regular makes that fail on another user's file in a sticky
- * directory with a misleading EACCES. */
+/* With O_EXCL and never with O_CREAT alone: fs.protected_regular makes that fail on another user's file in
+ * a sticky directory with a misleading EACCES. */
 static int create_lock(const struct publisher *p, const char *name, struct errmsg *msg)
 {
     int fd = openat(p->dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -39,26 +39,6 @@ static int open_lock(const struct publisher *p, const char *name, struct errmsg 
 {
     int fd = publisher_open_ours(p, name, msg);
     return fd == -ENOENT ? create_lock(p, name, msg) : fd;
-}
-
-/* The process that holds the lock on the file ST, as /proc/locks tells; 0 when it can't be seen from here. */
-static long lock_holder(const struct stat *st)
-{
-    char line[256];
-    unsigned major, minor;
-    unsigned long long ino;
-    long pid, holder = 0;
-
-    FILE *f = fopen("/proc/locks", "re");
-    if (!f)
-        return 0;
-    while (holder == 0 && fgets(line, sizeof line, f)) {
-        if (sscanf(line, "%*d: FLOCK %*s %*s %ld %x:%x:%llu", &pid, &major, &minor, &ino) == 4 &&
-            makedev(major, minor) == st->st_dev && ino == st->st_ino)
-            holder = pid;
-    }
-    fclose(f);
-    return holder > 0 ? holder : 0;
 }
 
 static int running(const struct publisher *p, const struct stat *st, struct errmsg *msg)

@@ -3,14 +3,14 @@
  *
  *     make the page, complete and with its generation     nobody sees it
  *     link it as <epoch>.ctl                               the next start can find and retire it
- *     link it once more, rename that over the known name   new clients attach it; there is no moment without a page
+ *     link it once more, rename that over the known name   new clients attach it; never is there no page
  *     store RETIRED in every older page                    their clients attach anew, and find the new page
  *     unlink the older epochs' files                       maps that clients still have go on living
  *
- * Retiring before the rename would send clients to the old page again and again.  A daemon that is killed between
- * rename and retire leaves clients on an older page that no name but its alias leads to: the next start finds it
- * there.  rename() of one link over another of the same file does nothing and leaves both, so a page is never renamed
- * over itself: each take-over makes a fresh file.
+ * Retiring before the rename would send clients to the old page again and again.  A daemon that is killed
+ * between rename and retire leaves clients on an older page that no name but its alias leads to: the next
+ * start finds it there.  rename() of one link over another of the same file does nothing and leaves both, so
+ * a page is never renamed over itself: each take-over makes a fresh file.
  */
 #include "publisher_internal.h"
 
@@ -41,7 +41,7 @@ struct takeover {
     struct publisher_takeover result;
 };
 
-/* ---- the new page ------------------------------------------------------------------------------------------ */
+/* ---- the new page -------------------------------------------------------------------------------------- */
 
 static uint64_t wall_clock_us(void)
 {
@@ -90,11 +90,11 @@ static int make_page(struct takeover *t, uint64_t generation, uint64_t commit_se
         return fail(msg, -errno, "cannot map a control page: %s", strerrordesc_np(errno));
     write_head(t->page, p);
     carry_over(t->page, p->page);
-    atomic_store_explicit(&t->page->commit_seq, commit_seq,
-                          memory_order_relaxed); /* linked later: that publishes */
-    atomic_store_explicit(&t->page->generation, generation, memory_order_release);
-    return draft_chmod(&t->draft, p, p->options.mode | S_IWUSR,
-                       msg); /* the next daemon must be able to retire it */
+    /* Nobody sees it yet: linking it publishes all of this. */
+    atomic_store_explicit(&t->page->commit_seq, commit_seq, memory_order_relaxed);
+    atomic_store_explicit(&t->page->generation, generation, memory_order_relaxed);
+    /* Writable by its owner, since the next daemon must be able to retire it. */
+    return draft_chmod(&t->draft, p, p->options.mode | S_IWUSR, msg);
 }
 
 /* Before the rename takes its name away: the page that clients find now may have lost its alias. */
@@ -151,8 +151,8 @@ static int install(struct takeover *t, struct errmsg *msg)
     return r;
 }
 
-/* Put the new page where the old one is mapped, so that whoever counts goes on at the same address.  Should the
- * kernel refuse, the address changes: rather that than no page. */
+/* Put the new page where the old one is mapped, so that whoever counts goes on at the same address.
+ * Should the kernel refuse, the address changes: rather that than no page. */
 static void adopt(struct takeover *t)
 {
     struct publisher *p = t->p;
@@ -170,7 +170,7 @@ static void adopt(struct takeover *t)
     p->page_epoch = p->epoch;
 }
 
-/* ---- the older pages --------------------------------------------------------------------------------------- */
+/* ---- the older pages ----------------------------------------------------------------------------------- */
 
 /* Store RETIRED in PAGE, which is one of the older EPOCH. */
 static int retire_page(struct takeover *t, struct control_page *page, uint64_t epoch)
@@ -184,9 +184,9 @@ static int retire_page(struct takeover *t, struct control_page *page, uint64_t e
     return FAILPOINT("takeover.retire");
 }
 
-/* May PAGE be written to?  Its memory can be missing (a hole in a full file system would be SIGBUS; only the words are
- * touched), and only what is a control page is one: a hard link to any other file of ours could have been put under
- * its name. */
+/* May PAGE be written to?  Its memory can be missing (a hole in a full file system would be SIGBUS; only
+ * the words are touched), and only what is a control page is one: a hard link to any other file of ours
+ * could have been put under its name. */
 static bool is_page(struct control_page *page, struct control *ret)
 {
     if (madvise(page, offsetof(struct control_page, counter), MADV_POPULATE_WRITE) < 0 && errno != EINVAL)
@@ -224,7 +224,7 @@ static int retire_alias(struct takeover *t, const char *name, uint64_t epoch, st
     return r;
 }
 
-/* ---- the directory ----------------------------------------------------------------------------------------- */
+/* ---- the directory ------------------------------------------------------------------------------------- */
 
 /* What is done with each name of this instance that is of another epoch.  Negative ends the walk. */
 typedef int (*visit_fn)(struct takeover *t, const char *name, enum shm_kind kind, uint64_t epoch,
@@ -294,21 +294,13 @@ static int retire_older(struct takeover *t, struct errmsg *msg)
     return r;
 }
 
-/* The directory may change under readdir() while files are removed from it, so walk until nothing is left. */
 static int sweep(struct takeover *t, struct errmsg *msg)
 {
-    unsigned before;
-
     int r = FAILPOINT("takeover.sweep");
-    do {
-        before = t->result.swept;
-        if (r == 0)
-            r = walk_older(t, visit_sweep, msg);
-    } while (r == 0 && t->result.swept > before);
-    return r;
+    return r < 0 ? r : walk_older(t, visit_sweep, msg);
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------------- */
+/* ---- the whole ----------------------------------------------------------------------------------------- */
 
 /* From the rename on there is no way back. */
 static int finish(struct takeover *t, struct errmsg *msg)
@@ -351,4 +343,30 @@ int publisher_take_over(struct publisher *p, uint64_t generation, uint64_t commi
     if (r == 0)
         *ret = t.result;
     return r;
+}
+
+int publisher_retire_older(struct publisher *p, uint64_t last_epoch, struct publisher_takeover *ret,
+                           struct errmsg *msg)
+{
+    struct takeover t = { .p = p, .last_epoch = last_epoch, .draft = { .fd = -1 }, .known_fd = -1 };
+    int r = 0;
+
+    /* Our own page, once linked, stands under the well-known name. */
+    if (publisher_page_epoch(p) != p->epoch)
+        r = open_known(&t, msg);
+    if (r == 0 && t.known_fd >= 0)
+        r = retire_fd(&t, t.known_fd, 0, msg);
+    if (r == 0)
+        r = walk_older(&t, visit_alias, msg);
+    if (r == 0)
+        r = sweep(&t, msg);
+    release(&t);
+    if (r == 0)
+        *ret = t.result;
+    return r;
+}
+
+uint64_t publisher_page_epoch(const struct publisher *p)
+{
+    return p->page_ino ? p->page_epoch : 0;
 }

@@ -126,8 +126,10 @@ int server_start(struct server *s, struct errmsg *msg)
     publisher_commit_seq(s->publisher, s->ledger->seq);
     counter_set(s->page, COUNTER_commit_seq, s->ledger->seq);
     r = commitlog_set_epoch(s->log, publisher_epoch(s->publisher), false, msg);
-    if (r < 0 && r != SKADE_EFULL) /* a full disk: questions are answered, the epoch is recorded by nobody */
+    if (r < 0 &&
+        r != SKADE_EFULL) /* on a full disk questions are answered; the first commit records the epoch */
         return r;
+    s->epoch_recorded = r == 0;
     pause_for_orphans(s, meta.clean_stop);
     r = logthread_start(&s->log_thread, &s->loop, s->log);
     if (r < 0)

@@ -37,6 +37,8 @@ struct server {
     struct listener *listener;
 
     uint64_t last_epoch; /* of the daemon before us; 0: none */
+    bool
+        epoch_recorded; /* ours, in the log: before the first commit. Set before the log thread runs, then its own */
     uint64_t started_ms;
     bool stopping;
     int exit_code;

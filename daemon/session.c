@@ -198,8 +198,10 @@ static void take_frames(struct session *s)
     }
     if (s->closing)
         return;
-    memmove(s->in, s->in + done, s->in_len - done);
-    s->in_len -= done;
+    if (done) {
+        memmove(s->in, s->in + done, s->in_len - done);
+        s->in_len -= done;
+    }
     if (done || !s->in_len)
         s->frame_began_ms = s->in_len ? uv_now(&s->server->loop) : 0;
 }

@@ -1,7 +1,9 @@
 /*
- * What a struct skade_answer says: filled from a map or from a message, and put into words when there is no location.
+ * What a struct skade_answer says: filled from a map or from a message, and put into words when there is no
+ * location.
  *
- * The struct is the caller's and says how large it is; a caller of a later version has fields that we leave alone.
+ * The struct is the caller's and says how large it is; a caller of a later version has fields that we leave
+ * alone.
  */
 #include "client.h"
 
@@ -53,7 +55,7 @@ static uint32_t public_flags(uint32_t event_flags)
     return event_flags & EVENT_HAS_SNAPSHOT ? SKADE_HAS_SNAPSHOT : 0;
 }
 
-/* ---- from a map ------------------------------------------------------------------------------------------------ */
+/* ---- from a map ---------------------------------------------------------------------------------------- */
 
 static int put_location(struct skade_answer *a, const struct generation *g, const struct found *f)
 {
@@ -88,7 +90,7 @@ int answer_from_map(struct skade_answer *a, const struct generation *g, const st
     return answer_status(a, status);
 }
 
-/* ---- from a message ----------------------------------------------------------------------------------------------- */
+/* ---- from a message ------------------------------------------------------------------------------------ */
 
 static int take_location(struct skade_answer *a, struct bytes location)
 {
@@ -119,52 +121,77 @@ int answer_from_wire(struct skade_answer *a, const struct item_answer *item)
     return 0;
 }
 
-/* ---- in words ------------------------------------------------------------------------------------------------------ */
+/* ---- in words ------------------------------------------------------------------------------------------ */
 
-static void explain_no_snapshot(skade *s, const struct question *q)
+/* Most of those who ask for what isn't there don't read the message, so it is written when it is read. */
+void answer_note(skade *s, const struct question *q, const struct skade_answer *a)
 {
-    char time[TIME_FORMAT_MAX];
+    s->msg.text[0] = 0;
+    s->untold = (struct untold){
+        .set = true,
+        .question = *q,
+        .status = a->status,
+        .snapshot = a->snapshot,
+        .retired_by = a->retired_by,
+        .location_len = a->location_len,
+        .location_cap = a->location_cap,
+    };
+}
 
-    switch (q->kind) {
+void answer_note_first(skade *s, int64_t first_us, uint64_t first_seq)
+{
+    s->untold.first_us = first_us;
+    s->untold.first_seq = first_seq;
+}
+
+static void tell_too_early(struct errmsg *msg, const struct untold *u)
+{
+    char asked[TIME_FORMAT_MAX], first[TIME_FORMAT_MAX];
+
+    time_format(u->question.value, asked);
+    if (u->first_seq == 0)
+        fail(msg, 0, "table %" PRIu32 " has no commit up to %s", u->question.table, asked);
+    else
+        fail(msg, 0,
+             "table %" PRIu32 " has no commit up to %s: its earliest is of %s (sequence number %" PRIu64 ")",
+             u->question.table, asked, time_format(u->first_us, first), u->first_seq);
+}
+
+static void tell_no_snapshot(struct errmsg *msg, const struct untold *u)
+{
+    switch (u->question.kind) {
     case QUESTION_RESOLVE:
-        fail(&s->msg, 0, "table %" PRIu32 " has no snapshot %" PRId64, q->table, q->value);
+        fail(msg, 0, "table %" PRIu32 " has no snapshot %" PRId64, u->question.table, u->question.value);
         break;
     case QUESTION_HEAD:
-        fail(&s->msg, 0, "table %" PRIu32 " has no commit yet", q->table);
+        fail(msg, 0, "table %" PRIu32 " has no commit yet", u->question.table);
         break;
     case QUESTION_AS_OF:
-        fail(&s->msg, 0, "table %" PRIu32 " has no commit up to %s", q->table, time_format(q->value, time));
+        tell_too_early(msg, u);
         break;
     }
 }
 
-void answer_explain_too_early(skade *s, const struct question *q, int64_t first_us, uint64_t first_seq)
+void answer_tell(struct errmsg *msg, const struct untold *u)
 {
-    char asked[TIME_FORMAT_MAX], first[TIME_FORMAT_MAX];
+    uint32_t table = u->question.table;
 
-    fail(&s->msg, 0,
-         "table %" PRIu32 " has no commit up to %s: its earliest is of %s (sequence number %" PRIu64 ")",
-         q->table, time_format(q->value, asked), time_format(first_us, first), first_seq);
-}
-
-void answer_explain(skade *s, const struct question *q, const struct skade_answer *a)
-{
-    switch (a->status) {
+    switch (u->status) {
     case SKADE_ENOTABLE:
-        fail(&s->msg, 0, "there is no table number %" PRIu32 ": it never was, or was dropped", q->table);
+        fail(msg, 0, "there is no table number %" PRIu32 ": it never was, or was dropped", table);
         break;
     case SKADE_ENOSNAPSHOT:
-        explain_no_snapshot(s, q);
+        tell_no_snapshot(msg, u);
         break;
     case SKADE_EEXPIRED:
-        fail(&s->msg, 0, "snapshot %" PRId64 " of table %" PRIu32 " was retired by event %" PRIu64,
-             a->snapshot, q->table, a->retired_by);
+        fail(msg, 0, "snapshot %" PRId64 " of table %" PRIu32 " was retired by event %" PRIu64, u->snapshot,
+             table, u->retired_by);
         break;
     case -ERANGE:
-        fail(&s->msg, 0, "the location has %" PRIu32 " bytes; with its NUL it doesn't fit into %" PRIu32,
-             a->location_len, a->location_cap);
+        fail(msg, 0, "the location has %" PRIu32 " bytes; with its NUL it doesn't fit into %" PRIu32,
+             u->location_len, u->location_cap);
         break;
     default:
-        fail(&s->msg, 0, "%s", error_text(a->status));
+        fail(msg, 0, "%s", error_text(u->status));
     }
 }

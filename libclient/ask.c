@@ -1,9 +1,10 @@
 /*
- * Requests and answers: hello, one question at a time, and what to do when the connection breaks in between.
+ * Requests and answers: hello, one question at a time, and what to do when the connection breaks in
+ * between.
  *
- * A request is built once and can be sent again as it is: questions may be asked twice, and everything that changes
- * something carries a uuid by which the daemon knows it again.  A connection is never repaired: when something on it was
- * left half done, it is closed and another one is made.
+ * A request is built once and can be sent again as it is: questions may be asked twice, and everything that
+ * changes something carries a uuid by which the daemon knows it again.  A connection is never repaired:
+ * when something on it was left half done, it is closed and another one is made.
  */
 #include "client.h"
 
@@ -14,7 +15,7 @@
 #define SIGN_OF_LIFE_MS 250          /* how often a long wait looks at the heartbeat */
 #define LONG_TIMEOUT_MS (600 * 1000) /* for long answers when no heartbeat can be seen */
 
-/* ---- errors --------------------------------------------------------------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------------------------------------- */
 
 void ask_hang_up(skade *s)
 {
@@ -65,7 +66,7 @@ static int refused(skade *s, const struct frame *f)
     return fail(&s->msg, e.code, "%.*s", (int)e.message.len, e.message.data);
 }
 
-/* ---- receiving -------------------------------------------------------------------------------------------------------- */
+/* ---- receiving ----------------------------------------------------------------------------------------- */
 
 /* Pieces of a release are answered only when they are refused, and then at any time. */
 static bool is_piece(const skade *s, uint64_t request)
@@ -146,7 +147,7 @@ int ask_more(skade *s, const struct frame *before, unsigned answer, struct frame
                 s->socket_path);
 }
 
-/* ---- hello ------------------------------------------------------------------------------------------------------------- */
+/* ---- hello --------------------------------------------------------------------------------------------- */
 
 static int send_hello(skade *s, uint64_t number)
 {
@@ -190,6 +191,7 @@ static int take_welcome(skade *s, const struct frame *f)
     const char *problem = welcome_problem(&w);
     if (problem)
         return ask_broken(s, problem);
+    bool is_new = w.epoch != s->welcome.epoch;
     s->welcome = (struct welcome){
         .epoch = w.epoch,
         .commit_seq = w.commit_seq,
@@ -197,7 +199,7 @@ static int take_welcome(skade *s, const struct frame *f)
         .control_ino = w.control_ino,
         .frame_max = w.frame_max < WIRE_FRAME_MAX ? w.frame_max : WIRE_FRAME_MAX,
     };
-    attach_welcome(s, w.shm_dir);
+    attach_welcome(s, w.shm_dir, is_new);
     return attach_log(s, &w.log);
 }
 
@@ -237,12 +239,13 @@ int ask_connect(skade *s)
     return connect_anew(s);
 }
 
-/* ---- requests ---------------------------------------------------------------------------------------------------------- */
+/* ---- requests ------------------------------------------------------------------------------------------ */
 
 struct wr *ask_begin(skade *s)
 {
     s->out.len = 0;
     s->out.error = 0;
+    s->refusal.code = 0;
     s->deadline = deadline_in(s->timeout_ms);
     frame_begin(&s->out);
     return &s->out;
@@ -267,9 +270,10 @@ int ask_send(skade *s)
     return r < 0 ? stream_failed(s, r) : r;
 }
 
-/* ---- long answers -------------------------------------------------------------------------------------------------------- */
+/* ---- long answers -------------------------------------------------------------------------------------- */
 
-/* The deadline of a long answer runs from the last heartbeat.  A daemon whose heartbeat can't be seen gets long enough. */
+/* The deadline of a long answer runs from the last heartbeat.  A daemon whose heartbeat can't be seen
+ * gets long enough. */
 int ask_await_long(skade *s)
 {
     if (!attach_is_connected(s)) {
@@ -289,7 +293,7 @@ int ask_await_long(skade *s)
     }
 }
 
-/* ---- ask, and ask again ---------------------------------------------------------------------------------------------------- */
+/* ---- ask, and ask again -------------------------------------------------------------------------------- */
 
 /* How far the request came. */
 struct attempt {
@@ -316,7 +320,8 @@ static int exchange(skade *s, struct attempt *a, uint64_t number, unsigned answe
 /* R went wrong: is there another try? */
 static bool try_again(skade *s, struct attempt *a, int r)
 {
-    if (!a->connected) /* a change that was sent waits for the daemon to come back: only it can tell what became of it */
+    /* A change that was sent waits for the daemon to come back: only it can tell what became of it. */
+    if (!a->connected)
         return a->again == ASK_CHANGE && a->sent && r != SKADE_EREPLACED && deadline_pause(s->deadline, 50);
     if (s->refusal.code != 0 || r != STREAM_LOST)
         return false;
@@ -365,7 +370,7 @@ int ask(skade *s, enum ask_again again, unsigned type, unsigned answer, struct f
     return r < 0 ? verdict(s, &a, r) : 0;
 }
 
-/* ---- small things that several files ask for ------------------------------------------------------------------------------ */
+/* ---- small things that several files ask for ----------------------------------------------------------- */
 
 int ask_newest(skade *s, uint64_t *ret)
 {

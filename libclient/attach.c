@@ -1,25 +1,29 @@
 /*
- * Which generation is current: the control page, the generation that it names, and what can be concluded from them.
+ * Which generation is current: the control page, the generation that it names, and what can be concluded
+ * from them.
  *
  *     no page ---attach---> page ---word: a generation---> mapped
  *        ^                   |  \---word: NONE-----------> ask the daemon, until there is one
  *        |                   |
  *        +---word: RETIRED---+     its daemon was succeeded: the well-known name is another page by now
  *
- * What fails is tried again later, and the daemon is asked meanwhile.  An older generation never answers for the
- * current one, since an event that takes an answer away is published by the generation word alone.
+ * What fails is tried again later, and the daemon is asked meanwhile.  An older generation never answers
+ * for the current one, since an event that takes an answer away is published by the generation word alone.
  */
 #include "client.h"
 
+#include "whereabouts.h"
+
+#include <stdio.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 
 #define ATTACH_STEPS 16 /* attach, refresh, and again when they were overtaken; then the daemon is asked */
 #define BACKOFF_FIRST_MS 10
 #define BACKOFF_LAST_MS 10000
-#define HEARTBEAT_LIMIT_MS \
-    2000 /* docs/FORMAT.md: a new daemon waits longer than that before it accepts a commit */
+#define HEARTBEAT_LIMIT_MS 2000 /* a new daemon that finds no page to retire waits longer (docs/FORMAT.md) */
 
-/* ---- failures: counted by reason, and not repeated at once ------------------------------------------------------ */
+/* ---- failures: counted by reason, and not repeated at once --------------------------------------------- */
 
 static enum client_counter failure_counter(int error)
 {
@@ -44,7 +48,8 @@ static enum client_counter failure_counter(int error)
     }
 }
 
-/* Twice as long as last time, but by chance up to half less, so that many clients don't come back together. */
+/* Twice as long as last time, but by chance up to half less, so that many clients don't come back
+ * together. */
 static void back_off(skade *s)
 {
     struct backoff *b = &s->shm.backoff;
@@ -78,12 +83,24 @@ static void recovered(skade *s)
     s->shm.why.text[0] = 0;
 }
 
-/* ---- the page ------------------------------------------------------------------------------------------------------ */
+/* ---- the page ------------------------------------------------------------------------------------------ */
 
 static void leave_page(skade *s)
 {
     s->shm.current = NULL;
     control_close(&s->shm.control);
+}
+
+void attach_leave_unless_linked(skade *s)
+{
+    char name[SHM_NAME_MAX], path[SHM_DIR_MAX + SHM_NAME_MAX];
+    struct stat st;
+
+    if (!s->shm.control.page)
+        return;
+    snprintf(path, sizeof path, "%s/%s", s->place.dir, shm_name(name, &s->place, SHM_CONTROL, 0, 0));
+    if (lstat(path, &st) < 0 || st.st_dev != s->shm.control.map.dev || st.st_ino != s->shm.control.map.ino)
+        leave_page(s);
 }
 
 void attach_drop(skade *s)
@@ -122,10 +139,19 @@ static int is_stray(skade *s, const struct control *c)
         s->place.dir, (unsigned long long)c->epoch, s->socket_path);
 }
 
+/* The daemon of this run directory left a note of another log. */
+static bool note_denies(const skade *s, const struct control *c)
+{
+    struct whereabouts note;
+
+    return whereabouts_read(s->run_dir, s->place.instance, s->place.uid, &note, NULL) == 0 &&
+           !uuid_equal(&note.log, &c->log);
+}
+
 /*
- * C may be right: a daemon that lost its names makes a new page under a new epoch and keeps its connections.  Or it is
- * the page of a daemon that we don't see, in a container that shares one half.  The daemon's hello decides; when no
- * daemon answers, the page is all there is.
+ * C may be right: a daemon that lost its names makes a new page under a new epoch and keeps its
+ * connections.  Or it is the page of a daemon that we don't see, in a container that shares one half.  The
+ * daemon's hello decides; when no daemon answers, the note that the last one left.
  */
 static int let_daemon_decide(skade *s, const struct control *c)
 {
@@ -133,7 +159,7 @@ static int let_daemon_decide(skade *s, const struct control *c)
     int r = ask_connect(s);
     if (r == SKADE_EREPLACED)
         return r;
-    if (r == 0 && !is_page_of(&s->welcome, c))
+    if (r == 0 ? !is_page_of(&s->welcome, c) : note_denies(s, c))
         return is_stray(s, c);
     return attach_log(s, &c->log);
 }
@@ -194,7 +220,7 @@ int attach_page(skade *s)
     return is_backing_off(s) ? -EAGAIN : attach(s);
 }
 
-/* ---- the generation ------------------------------------------------------------------------------------------------ */
+/* ---- the generation ------------------------------------------------------------------------------------ */
 
 static void take_generation(skade *s, struct generation *g)
 {
@@ -224,7 +250,8 @@ static int refresh(skade *s, uint64_t word)
     return 0;
 }
 
-/* One step towards having the current generation mapped.  0, or negative when there is nothing to be done now. */
+/* One step towards having the current generation mapped.  0, or negative when there is nothing to be done
+ * now. */
 static int step(skade *s)
 {
     int r = attach_page(s);
@@ -260,10 +287,11 @@ int moment_check_log(skade *s, const struct moment *m)
     return fail(&s->msg, SKADE_EREPLACED, "the commit log that the view looks at was replaced");
 }
 
-/* ---- is it current? -------------------------------------------------------------------------------------------------- */
+/* ---- is it current? ------------------------------------------------------------------------------------ */
 
-/* The heartbeat is a counter and means nothing but "moved between two looks": no clock of ours is compared with a clock
- * of the daemon's.  What was seen to move after MOVED_AFTER proves life for two seconds from then on. */
+/* The heartbeat is a counter and means nothing but "moved between two looks": no clock of ours is
+ * compared with a clock of the daemon's.  What was seen to move after MOVED_AFTER proves life for two
+ * seconds from then on. */
 bool attach_is_beating(skade *s)
 {
     struct pulse *p = &s->shm.pulse;
@@ -285,22 +313,37 @@ bool attach_is_current(skade *s)
     return attach_is_beating(s) || (attach_is_connected(s) && stream_is_alive(&s->stream));
 }
 
-/* ---- what the daemon says ---------------------------------------------------------------------------------------------- */
+/* ---- what the daemon says ------------------------------------------------------------------------------ */
 
-void attach_welcome(skade *s, struct bytes shm_dir)
+_Static_assert(sizeof(((struct whereabouts *)0)->shm_dir) <= SHM_DIR_MAX, "a note's directory fits");
+
+void attach_welcome(skade *s, struct bytes shm_dir, bool is_new)
 {
     bool moved = !bytes_equal(shm_dir, bytes_of(s->place.dir));
 
     if (moved) {
         memcpy(s->place.dir, shm_dir.data, shm_dir.len);
         s->place.dir[shm_dir.len] = 0;
-        recovered(s);
     }
     if (s->shm.control.page && (moved || !is_page_of(&s->welcome, &s->shm.control))) {
         count(s, CLIENT_strayed);
         leave_page(s);
         recovered(s);
     }
+    if (moved || is_new)
+        recovered(s);
+}
+
+int attach_by_note(skade *s)
+{
+    struct whereabouts note;
+
+    int r = whereabouts_read(s->run_dir, s->place.instance, s->place.uid, &note, &s->shm.why);
+    if (r < 0)
+        return r;
+    memcpy(s->place.dir, note.shm_dir, strlen(note.shm_dir) + 1);
+    s->log = note.log;
+    return 0;
 }
 
 int attach_log(skade *s, const struct uuid *log)

@@ -1,9 +1,9 @@
 /*
  * The frame around every public function: what the host program must not notice.
  *
- * errno, the cancellation state, and fork().  A thread that is cancelled while the library holds a half-received frame
- * would leave the handle in pieces, so cancellation waits until the call is over (watch.c lets it in where nothing is
- * half done).
+ * errno, the cancellation state, and fork().  A thread that is cancelled while the library holds a
+ * half-received frame would leave the handle in pieces, so cancellation waits until the call is over
+ * (watch.c lets it in where nothing is half done).
  */
 #include "client.h"
 
@@ -15,7 +15,7 @@
 #define MADV_WIPEONFORK 18 /* Linux 4.14 */
 #endif
 
-/* ---- fork ------------------------------------------------------------------------------------------------------ */
+/* ---- fork ---------------------------------------------------------------------------------------------- */
 
 /* A page that the kernel clears in a child.  Pids are no help: a grandchild may have its grandfather's. */
 int call_mark_process(skade *s)
@@ -46,8 +46,8 @@ static bool is_child(const skade *s)
     return s->parent_mark ? *s->parent_mark == 0 : getpid() != s->parent_pid;
 }
 
-/* The connection is the parent's: we close our copy of its descriptor, which the parent doesn't notice, and say nothing
- * on it.  Maps are everybody's. */
+/* The connection is the parent's: we close our copy of its descriptor, which the parent doesn't notice,
+ * and say nothing on it.  Maps are everybody's. */
 void call_check_fork(skade *s)
 {
     if (!is_child(s))
@@ -59,7 +59,7 @@ void call_check_fork(skade *s)
     ask_hang_up(s);
 }
 
-/* ---- begin and end --------------------------------------------------------------------------------------------- */
+/* ---- begin and end ------------------------------------------------------------------------------------- */
 
 static void begin(struct call *c, skade *s, bool frozen)
 {
@@ -69,6 +69,7 @@ static void begin(struct call *c, skade *s, bool frozen)
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &c->cancel_state);
     call_check_fork(s);
     s->msg.text[0] = 0;
+    s->untold.set = false;
     s->deadline = deadline_in(s->timeout_ms);
 }
 

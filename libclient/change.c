@@ -1,5 +1,6 @@
 /*
- * Changes of tables: create, rename, drop, expire.  Each carries a uuid made here, so that it can be asked for again.
+ * Changes of tables: create, rename, drop, expire.  Each carries a uuid made here, so that it can be asked
+ * for again.
  */
 #include "client.h"
 
@@ -19,7 +20,7 @@ static int change(skade *s, unsigned type, uint64_t *seq)
     return 0;
 }
 
-/* ---- create ------------------------------------------------------------------------------------------------------- */
+/* ---- create -------------------------------------------------------------------------------------------- */
 
 static int check_location(skade *s, const char *location)
 {
@@ -67,7 +68,7 @@ int skade_create(skade *s, const char *name, const char *location, skade_table *
     return (int)call_end(&c, r);
 }
 
-/* ---- rename, drop -------------------------------------------------------------------------------------------------- */
+/* ---- rename, drop -------------------------------------------------------------------------------------- */
 
 static int rename_table(skade *s, const char *name, const char *new_name, uint64_t *seq)
 {
@@ -117,7 +118,7 @@ int skade_drop(skade *s, const char *name, uint64_t *seq)
     return (int)call_end(&c, r);
 }
 
-/* ---- expire ---------------------------------------------------------------------------------------------------------- */
+/* ---- expire -------------------------------------------------------------------------------------------- */
 
 enum { BEFORE_TIME = 1, UP_TO_SNAPSHOT = 2 };
 

@@ -1,12 +1,12 @@
 /*
  * What the files of the client library share: the handle, and what each file does for the others.
  *
- *   open.c      options, run directory, handles            history.c   history, since, tables: answers in pages
+ *   open.c      options, run directory, handles            history.c   history, since, tables: in pages
  *   call.c      what every public function does first      watch.c     events as they come
  *               and last                                    commit.c    commit, release
  *   stream.c    one socket: bytes out, frames in           change.c    create, rename, drop, expire
  *   ask.c       hello, requests, answers, asking again     admin.c     ping, reindex, clients, backup
- *   attach.c    control page, generations, moments         stats.c     counters of the daemon and of the handle
+ *   attach.c    control page, generations, moments         stats.c     counters: the daemon's, the handle's
  *   answer.c    what a struct skade_answer says            segments.c  what is mapped, and is it sound
  *   resolve.c   resolve, head, as_of, find_table           help.c      times, uuids, names, errors
  *   many.c      resolve_many                               view.c      frozen moments
@@ -31,7 +31,7 @@
 #include "stream.h"
 #include "wire.h"
 
-/* ---- counters of a handle: X(name, help) ---------------------------------------------------------------------- */
+/* ---- counters of a handle: X(name, help) --------------------------------------------------------------- */
 
 /* clang-format off */
 #define CLIENT_COUNTERS(X)                                                                          \
@@ -70,7 +70,7 @@ enum client_counter {
         CLIENT_COUNTER_END
 };
 
-/* ---- shared memory --------------------------------------------------------------------------------------------- */
+/* ---- shared memory ------------------------------------------------------------------------------------- */
 
 /* When to try again what failed: soon at first, then ever less often. */
 struct backoff {
@@ -88,8 +88,7 @@ struct pulse {
 struct shm {
     bool off;               /* SKADE_NO_SHM */
     struct control control; /* control.page NULL: not attached */
-    struct generation
-        *gen; /* the last that was mapped; its parts are used again, and it may give stale answers */
+    struct generation *gen; /* the last that was mapped: what it has in common with the next is kept */
     const struct generation *current; /* GEN while it is of the attached page, else NULL */
     struct pulse pulse;
     struct backoff backoff;
@@ -97,7 +96,7 @@ struct shm {
     struct errmsg why; /* its story */
 };
 
-/* ---- the daemon ------------------------------------------------------------------------------------------------- */
+/* ---- the daemon ---------------------------------------------------------------------------------------- */
 
 /* What the daemon said of itself on this connection. */
 struct welcome {
@@ -126,11 +125,35 @@ struct release {
     struct errmsg msg;
 };
 
-/* ---- the handle ---------------------------------------------------------------------------------------------------- */
+enum question_kind { QUESTION_RESOLVE, QUESTION_HEAD, QUESTION_AS_OF };
+
+struct question {
+    enum question_kind kind;
+    uint32_t table;
+    int64_t value; /* RESOLVE: snapshot id; AS_OF: time */
+};
+
+/* A message that nobody has asked for yet: msg is empty meanwhile. */
+struct untold {
+    bool set;
+    struct question question;
+    int status;
+    int64_t snapshot;
+    uint64_t retired_by;
+    uint32_t location_len;
+    uint32_t location_cap;
+    int64_t first_us; /* AS_OF: the first commit */
+    uint64_t first_seq;
+};
+
+#define PATH_ROOM 512
+
+/* ---- the handle ---------------------------------------------------------------------------------------- */
 
 struct skade {
     struct shm_place place; /* dir is "" until it is known */
-    char socket_path[512];  /* too long for a socket: stream_open() says so */
+    char run_dir[PATH_ROOM];
+    char socket_path[PATH_ROOM + INSTANCE_MAX + 8]; /* too long for a socket: stream_open() says so */
     char label[64];
     int timeout_ms;
     unsigned flags;
@@ -142,9 +165,8 @@ struct skade {
     struct shm shm;
     struct stream stream;
     struct welcome welcome;
-    bool
-        unfinished; /* the last request's answers were not all received: the connection can't be used again */
-    bool lent;      /* a callback runs, with strings of the received frame */
+    bool unfinished; /* answers to the last request are outstanding: the connection can't be used again */
+    bool lent;       /* a callback runs, with strings of the received frame */
     uint64_t next_request; /* number of the next request */
     int64_t deadline;      /* of the call that runs */
     struct wr out;         /* the request that is built or was sent */
@@ -156,6 +178,7 @@ struct skade {
     int64_t (*coarse_ms)(void); /* CLOCK_MONOTONIC_COARSE; tests put their own clock here */
     uint64_t counters[CLIENT_COUNTER_END];
     struct errmsg msg;
+    struct untold untold; /* instead of an empty msg */
 };
 
 /* Copy a struct whose size its writer told: what one side doesn't know is zero or left out. */
@@ -172,7 +195,7 @@ static inline void count(skade *s, enum client_counter c)
     s->counters[c]++;
 }
 
-/* ---- call.c: the frame around every public function -------------------------------------------------------------- */
+/* ---- call.c: the frame around every public function ---------------------------------------------------- */
 
 /*
  *     struct call c;
@@ -181,8 +204,8 @@ static inline void count(skade *s, enum client_counter c)
  *         r = work(s);
  *     return call_end(&c, r);
  *
- * Between the two, cancellation is off, errno may be changed, the deadline runs, and a fork was noticed.  call_begin()
- * fails with SKADE_EREPLACED, once, when the log was replaced behind the handle's back.
+ * Between the two, cancellation is off, errno may be changed, the deadline runs, and a fork was noticed.
+ * call_begin() fails with SKADE_EREPLACED, once, when the log was replaced behind the handle's back.
  */
 struct call {
     skade *s;
@@ -199,7 +222,7 @@ void call_check_fork(skade *s);
 int call_mark_process(skade *s); /* for skade_open(): 0 or -ENOMEM */
 void call_unmark_process(skade *s);
 
-/* ---- attach.c: which generation is current ------------------------------------------------------------------------- */
+/* ---- attach.c: which generation is current ------------------------------------------------------------- */
 
 /* What a question is asked of. */
 struct moment {
@@ -224,7 +247,8 @@ static inline bool moment_at_hand(const skade *s, struct moment *ret)
     return true;
 }
 
-/* The same, attaching and mapping as needed.  0, with gen NULL when shared memory can't be used; SKADE_EREPLACED. */
+/* The same, attaching and mapping as needed.  0, with gen NULL when shared memory can't be used;
+ * SKADE_EREPLACED. */
 int moment_take(skade *s, struct moment *ret);
 
 /* Before asking the daemon as of M: SKADE_EREPLACED when it has another log than M. */
@@ -233,23 +257,32 @@ int moment_check_log(skade *s, const struct moment *m);
 /* Attach the control page alone, and no generation.  0 or negative, with the reason in shm.why. */
 int attach_page(skade *s);
 
-/* Is the page its instance's present one, so that what it doesn't know isn't there?  By the heartbeat alone; then, if
- * that can't tell, by the connection. */
+/* Is the page its instance's present one, so that what it doesn't know isn't there?  By the heartbeat
+ * alone; then, if that can't tell, by the connection. */
 bool attach_is_beating(skade *s);
 bool attach_is_current(skade *s);
 
-/* The daemon of this connection said WELCOME: where its files are, and is the page that we have its page? */
-void attach_welcome(skade *s, struct bytes shm_dir);
+/* The daemon of this connection said WELCOME: where its files are, and is the page that we have its page?
+ * What failed before is tried again when it is another daemon than before. */
+void attach_welcome(skade *s, struct bytes shm_dir, bool is_new);
 
-/* LOG is what a daemon or a page is about.  0; SKADE_EREPLACED when the handle knows another: then all maps are gone. */
+/* No daemon answers: follow the note that the last one left beside its socket.  0; negative when there is
+ * none to follow. */
+int attach_by_note(skade *s);
+
+/* LOG is what a daemon or a page is about.  0; SKADE_EREPLACED when the handle knows another: then all
+ * maps are gone. */
 int attach_log(skade *s, const struct uuid *log);
 
 void attach_drop(skade *s); /* let go of all maps */
 
+/* Leave a page that doesn't stand under the well-known name any more: a successor's may. */
+void attach_leave_unless_linked(skade *s);
+
 /* Is the attached page that of the daemon at the other end of the connection? */
 bool attach_is_connected(const skade *s);
 
-/* ---- ask.c: requests and answers -------------------------------------------------------------------------------------- */
+/* ---- ask.c: requests and answers ----------------------------------------------------------------------- */
 
 /* Have a connection on which hello was said.  0 or negative; msg says why. */
 int ask_connect(skade *s);
@@ -261,17 +294,18 @@ struct wr *ask_begin(skade *s);
 #define ANY_ANSWER 0u
 
 enum ask_again {
-    ASK_READ, /* a question: once more when the connection broke */
-    ASK_LONG, /* the same, and the answer may take long: the deadline runs while the daemon gives no sign of life */
+    ASK_READ,  /* a question: once more when the connection broke */
+    ASK_LONG,  /* the same, and the deadline runs only while the daemon gives no sign of life */
     ASK_CHANGE /* it carries a uuid: again until the deadline */
 };
 
 /*
- * Send what was put into the buffer as a message of TYPE and receive the first answer, an ANSWER message (ANY_ANSWER: the
- * caller looks at its type).
+ * Send what was put into the buffer as a message of TYPE and receive the first answer, an ANSWER message
+ * (ANY_ANSWER: the caller looks at its type).
  *
  * 0 and *RET; the code of an ERROR message (then s->refusal has it, too, and the connection is fine); or
- * SKADE_EUNREACHABLE, SKADE_ETIMEOUT, SKADE_EPROTOCOL, SKADE_EREPLACED, SKADE_EUNKNOWN (ASK_CHANGE), -ENOMEM ...
+ * SKADE_EUNREACHABLE, SKADE_ETIMEOUT, SKADE_EPROTOCOL, SKADE_EREPLACED, SKADE_EUNKNOWN (ASK_CHANGE),
+ * -ENOMEM ...
  */
 int ask(skade *s, enum ask_again again, unsigned type, unsigned answer, struct frame *ret);
 
@@ -279,16 +313,17 @@ int ask(skade *s, enum ask_again again, unsigned type, unsigned answer, struct f
 int ask_more(skade *s, const struct frame *before, unsigned answer, struct frame *ret);
 
 /*
- * The steps of ask(), for those who send and receive by themselves.  ask_finish() closes the request and returns its
- * number, 0 when memory is out.  ask_send(): 0 all sent, 1 the daemon spoke before that, or negative.  ask_receive():
- * the next frame that answers request NUMBER; STREAM_LOST when the connection broke, else as ask().  After a negative
- * result that is no refusal the connection is closed.
+ * The steps of ask(), for those who send and receive by themselves.  ask_finish() closes the request and
+ * returns its number, 0 when memory is out.  ask_send(): 0 all sent, 1 the daemon spoke before that, or
+ * negative.  ask_receive(): the next frame that answers request NUMBER; STREAM_LOST when the connection
+ * broke, else as ask().  After a negative result that is no refusal the connection is closed.
  */
 uint64_t ask_finish(skade *s, unsigned type);
 int ask_send(skade *s);
 int ask_receive(skade *s, uint64_t number, unsigned answer, struct frame *ret);
 
-/* Receive a frame that is no answer: a refused piece of a release (0, and s->release has it), or the end (negative). */
+/* Receive a frame that is no answer: a refused piece of a release (0, and s->release has it), or the end
+ * (negative). */
 int ask_receive_unasked(skade *s);
 
 /* Wait for an answer that may take long, as ASK_LONG does.  0 or negative. */
@@ -303,15 +338,7 @@ int ask_newest(skade *s, uint64_t *ret);
 /* A random uuid (RFC 4122, version 4).  0, or negative when the system has no randomness. */
 int ask_uuid(skade *s, struct uuid *ret);
 
-/* ---- answer.c: what a struct skade_answer says ------------------------------------------------------------------------- */
-
-enum question_kind { QUESTION_RESOLVE, QUESTION_HEAD, QUESTION_AS_OF };
-
-struct question {
-    enum question_kind kind;
-    uint32_t table;
-    int64_t value; /* RESOLVE: snapshot id; AS_OF: time */
-};
+/* ---- answer.c: what a struct skade_answer says --------------------------------------------------------- */
 
 #define ANSWER_SIZE_MIN 64u /* of struct skade_answer in version 0.1, the smallest that there is */
 
@@ -330,11 +357,13 @@ int answer_from_map(struct skade_answer *a, const struct generation *g, const st
 /* Put what the daemon found into A.  0, or SKADE_EPROTOCOL when it can't be. */
 int answer_from_wire(struct skade_answer *a, const struct item_answer *item);
 
-/* Put into msg why A, the answer to Q, has no location; of a time before the first commit also when that was. */
-void answer_explain(skade *s, const struct question *q, const struct skade_answer *a);
-void answer_explain_too_early(skade *s, const struct question *q, int64_t first_us, uint64_t first_seq);
+/* Note why A, the answer to Q, has no location; and when the first commit was, of a time before it.
+ * answer_tell() puts that into words. */
+void answer_note(skade *s, const struct question *q, const struct skade_answer *a);
+void answer_note_first(skade *s, int64_t first_us, uint64_t first_seq);
+void answer_tell(struct errmsg *msg, const struct untold *u);
 
-/* ---- resolve.c, many.c: questions as of a moment, for handles and views ---------------------------------------------- */
+/* ---- resolve.c, many.c: questions as of a moment, for handles and views -------------------------------- */
 
 typedef bool (*is_current_fn)(skade *s); /* attach_is_beating() or attach_is_current() */
 
@@ -361,11 +390,12 @@ bool find_settle(skade *s, const struct moment *m, struct bytes name, is_current
                  skade_table *ret, int *result);
 int find_answer(skade *s, const struct moment *m, struct bytes name, skade_table *ret);
 
-/* The same for arrays, N > 0.  many_fail(): the call failed with R before any question was asked; returns R. */
+/* The same for arrays, N > 0.  many_fail(): the call failed with R before any question was asked; returns
+ * R. */
 int64_t many_answer(skade *s, const struct moment *m, struct skade_answer *a, size_t n);
 int64_t many_fail(skade *s, struct skade_answer *a, size_t n, int64_t r);
 
-/* ---- history.c: events, delivered to a callback ------------------------------------------------------------------------- */
+/* ---- history.c: events, delivered to a callback -------------------------------------------------------- */
 
 struct events {
     skade_event_fn fn;

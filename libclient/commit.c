@@ -1,9 +1,9 @@
 /*
  * Commits, and releases of many.
  *
- * A release travels as pieces that are not answered, one after the other, and an end that is.  The daemon may refuse a
- * piece at any time: between two pieces we look whether it did.  Rows without a uuid get one before they are first sent,
- * so that a release that is sent again is the same release.
+ * A release travels as pieces that are not answered, one after the other, and an end that is.  The daemon
+ * may refuse a piece at any time: between two pieces we look whether it did.  Rows without a uuid get one
+ * before they are first sent, so that a release that is sent again is the same release.
  */
 #include "client.h"
 
@@ -13,7 +13,7 @@
 #define ROW_SIZE_MAX 8320u      /* of a row with two locations of the longest kind */
 #define TIME_GIVEN 16u          /* COMMIT_ROW flag */
 
-/* ---- from the caller's struct to a row ------------------------------------------------------------------------------ */
+/* ---- from the caller's struct to a row ----------------------------------------------------------------- */
 
 static struct uuid numbered_uuid(struct uuid base, uint64_t index)
 {
@@ -74,7 +74,7 @@ static int put_row(skade *s, struct wr *w, const struct skade_commit *given, str
     return 0;
 }
 
-/* ---- answers -------------------------------------------------------------------------------------------------------------- */
+/* ---- answers ------------------------------------------------------------------------------------------- */
 
 static int take_committed(skade *s, const struct frame *f, uint64_t *first, uint64_t *last)
 {
@@ -103,7 +103,7 @@ static int take_head(skade *s, int r, struct skade_answer *head)
     return answer_from_wire(head, &item) < 0 ? ask_broken(s, "a conflict with a malformed head") : r;
 }
 
-/* ---- one commit ----------------------------------------------------------------------------------------------------------- */
+/* ---- one commit ---------------------------------------------------------------------------------------- */
 
 static int commit_one(skade *s, const struct skade_commit *given, uint64_t *seq, struct skade_answer *head)
 {
@@ -127,7 +127,7 @@ static int commit_one(skade *s, const struct skade_commit *given, uint64_t *seq,
 
 static int check_size(skade *s, const struct skade_commit *c)
 {
-    if (!c || c->size < offsetof(struct skade_commit, flags))
+    if (!c || c->size < offsetof(struct skade_commit, flags) || c->size % _Alignof(struct skade_commit) != 0)
         return fail(&s->msg, SKADE_EINPUT, "skade_commit.size is not set");
     return 0;
 }
@@ -144,7 +144,7 @@ int skade_commit(skade *s, const struct skade_commit *commit, uint64_t *seq, str
     return (int)call_end(&c, r);
 }
 
-/* ---- pieces of a release ---------------------------------------------------------------------------------------------------- */
+/* ---- pieces of a release ------------------------------------------------------------------------------- */
 
 static int release_begin(skade *s, struct uuid base)
 {
@@ -166,7 +166,8 @@ static bool is_on_its_connection(const skade *s)
     return s->stream.fd >= 0 && s->stream.serial == s->release.serial;
 }
 
-/* Has the daemon refused a piece?  It says so without being asked, perhaps while another question was answered. */
+/* Has the daemon refused a piece?  It says so without being asked, perhaps while another question was
+ * answered. */
 static int look_for_refusal(skade *s)
 {
     int r = 0;
@@ -192,6 +193,8 @@ static int put_piece(skade *s, const struct skade_commit *c, size_t n, size_t *n
     wire_put_release_add(w, &(struct msg_release_add){ .rows = { .count = 0 } });
     for (; *next < n && w->len < limit; ++*next, index++) {
         const struct skade_commit *row = (const void *)((const char *)c + *next * c->size);
+        if (row->size != c->size)
+            return fail(&s->msg, SKADE_EINPUT, "commit %" PRIu64 " has another size than the first", index);
         int r = put_row(s, w, row, numbered_uuid(s->release.base, index), index);
         if (r < 0)
             return r;
@@ -277,7 +280,7 @@ static void release_forget(skade *s)
 /* What the caller hears when the release ended with R. */
 static int release_verdict(skade *s, bool ended, bool refused, int r)
 {
-    if (refused || r == SKADE_EREPLACED || (r != STREAM_LOST && !ended))
+    if (refused || r == SKADE_EREPLACED || r == SKADE_EPROTOCOL || (r != STREAM_LOST && !ended))
         return r;
     if (!ended)
         return fail(&s->msg, SKADE_EUNREACHABLE,
@@ -289,7 +292,7 @@ static int release_verdict(skade *s, bool ended, bool refused, int r)
                 s->socket_path);
 }
 
-/* ---- a release at once --------------------------------------------------------------------------------------------------------- */
+/* ---- a release at once --------------------------------------------------------------------------------- */
 
 struct release_attempt {
     struct uuid base;
@@ -318,7 +321,8 @@ static int try_release(skade *s, struct release_attempt *a, const struct skade_c
     return r;
 }
 
-/* As in ask(): a broken connection is one more try, a daemon that is away is worth waiting for once the end was sent. */
+/* As in ask(): a broken connection is one more try, a daemon that is away is worth waiting for once the
+ * end was sent. */
 static bool try_release_again(skade *s, struct release_attempt *a, int r)
 {
     if (a->connected ? r != STREAM_LOST || a->refused : !a->ended || r == SKADE_EREPLACED)
@@ -367,9 +371,10 @@ int skade_release(skade *s, const struct skade_commit *commits, size_t n, uint64
     return (int)call_end(&c, r);
 }
 
-/* ---- a release in pieces --------------------------------------------------------------------------------------------------------- */
+/* ---- a release in pieces ------------------------------------------------------------------------------- */
 
-/* A failure stays until the release is ended or aborted: a caller who overlooks it must not end half a release. */
+/* A failure stays until the release is ended or aborted: a caller who overlooks it must not end half a
+ * release. */
 static int release_failed(skade *s, int r)
 {
     release_forget(s);
@@ -444,7 +449,8 @@ void skade_release_abort(skade *s)
 {
     struct call c;
 
-    call_begin_frozen(&c, s);
-    release_forget(s);
-    call_end(&c, 0);
+    int r = call_begin_frozen(&c, s);
+    if (r == 0)
+        release_forget(s);
+    call_end(&c, r);
 }

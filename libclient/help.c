@@ -43,7 +43,7 @@ int skade_name_check(const char *name, const char **why)
     return SKADE_EINPUT;
 }
 
-/* ---- uuids: 8-4-4-4-12 (RFC 4122) -------------------------------------------------------------------------------- */
+/* ---- uuids: 8-4-4-4-12 (RFC 4122) ---------------------------------------------------------------------- */
 
 static bool dash_before(size_t byte)
 {

@@ -1,8 +1,9 @@
 /*
  * Answers that come in pages: history of a table, events since a moment, tables by name.
  *
- * A page is one request; the next one starts where the last ended, so that nothing is lost or told twice when the
- * connection breaks in between.  What the daemon sends is checked for order: a callback never sees an event twice.
+ * A page is one request; the next one starts where the last ended, so that nothing is lost or told twice
+ * when the connection breaks in between.  What the daemon sends is checked for order: a callback never sees
+ * an event twice.
  */
 #include "client.h"
 
@@ -10,7 +11,7 @@
 
 #define PAGE 1000u /* rows that one request asks for */
 
-/* ---- events ------------------------------------------------------------------------------------------------------- */
+/* ---- events -------------------------------------------------------------------------------------------- */
 
 static bool is_event(const struct item_event *e)
 {
@@ -115,7 +116,7 @@ static int take_page(skade *s, const struct frame *first, struct events *ev)
     }
 }
 
-/* ---- pages of events -------------------------------------------------------------------------------------------------- */
+/* ---- pages of events ----------------------------------------------------------------------------------- */
 
 struct listing {
     struct events ev;
@@ -199,7 +200,7 @@ int64_t skade_commits_since(skade *s, uint64_t after, uint64_t limit, skade_even
     return call_end(&c, r);
 }
 
-/* ---- pages of tables ----------------------------------------------------------------------------------------------------- */
+/* ---- pages of tables ----------------------------------------------------------------------------------- */
 
 struct table_listing {
     skade *s;

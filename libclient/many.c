@@ -1,15 +1,14 @@
 /*
  * resolve_many: n questions as of one moment, one pass over memory, one request for the rest.
  *
- * The moment is fixed before the first search, so that what the map answers and what the daemon answers belong together.
- * The caller's array is where the state lives: a status of 0 means "not answered yet".
+ * The moment is fixed before the first search, so that what the map answers and what the daemon answers
+ * belong together. The caller's array is where the state lives: a status of 0 means "not answered yet".
  */
 #include "client.h"
 
 #define BATCH 256u /* questions that one pass over the parts takes at a time */
 #define KEY_SIZE 12u
-#define KEYS_HEAD 12u  /* bytes before the keys in a RESOLVE message */
-#define KEYS_MAX 4096u /* that a daemon takes in one message */
+#define KEYS_HEAD 12u /* bytes before the keys in a RESOLVE message */
 
 /* The caller's array: its elements are as large as the first one says. */
 struct many {
@@ -49,7 +48,7 @@ static int begin(skade *s, const struct many *q, size_t from, size_t n)
     return 0;
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------------------------------------- */
 
 struct batch {
     struct part_query queries[BATCH];
@@ -113,7 +112,7 @@ static void search_batch(skade *s, const struct moment *m, struct many *q, size_
     for (size_t i = 0; i < n; i++) {
         struct skade_answer *a = many_at(q, from + i);
         int status = query_status(&b->queries[i], a);
-        if (is_settled(s, m, a, status)) {
+        if (status == 1 || is_settled(s, m, a, status)) {
             take_query(a, &b->queries[i], status, b->retired[i]);
             q->open--;
         }
@@ -139,7 +138,7 @@ static int search_all(skade *s, const struct moment *m, struct many *q)
     return 0;
 }
 
-/* ---- the daemon ----------------------------------------------------------------------------------------------------- */
+/* ---- the daemon ---------------------------------------------------------------------------------------- */
 
 /* One RESOLVE message with the COUNT open questions from FROM on. */
 static void put_keys(skade *s, const struct many *q, size_t from, size_t n, uint64_t at)
@@ -200,8 +199,8 @@ static size_t keys_in_one(const skade *s, size_t open)
 {
     size_t most = (s->welcome.frame_max - KEYS_HEAD) / KEY_SIZE;
 
-    if (most > KEYS_MAX)
-        most = KEYS_MAX;
+    if (most > WIRE_KEYS_MAX)
+        most = WIRE_KEYS_MAX;
     return open < most ? open : most;
 }
 
@@ -223,7 +222,7 @@ static int ask_rest(skade *s, const struct moment *m, struct many *q)
     return r;
 }
 
-/* ---- both --------------------------------------------------------------------------------------------------------------- */
+/* ---- both ---------------------------------------------------------------------------------------------- */
 
 /* The daemon is away: what the map says, however old it is. */
 static void settle_stale(skade *s, const struct moment *m, struct many *q)

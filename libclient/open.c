@@ -1,8 +1,8 @@
 /*
  * Handles: which instance, where it lives, whom to trust, and the first contact.
  *
- * The run directory decides all of it.  Its owner is the user whose daemon may answer and whose shared-memory files may be
- * mapped, besides root; so nobody else may be able to put a socket there.
+ * The run directory decides all of it.  Its owner is the user whose daemon may answer and whose
+ * shared-memory files may be mapped, besides root; so nobody else may be able to put a socket there.
  */
 #include "client.h"
 
@@ -13,11 +13,10 @@
 
 #define TIMEOUT_MS 5000
 #define VERIFY_MAX (64u << 20) /* attaching a larger file must not read it whole */
-#define PATH_ROOM 512
 
 static _Thread_local struct errmsg open_message; /* what skade_errmsg(NULL) shows */
 
-/* ---- the run directory ---------------------------------------------------------------------------------------- */
+/* ---- the run directory --------------------------------------------------------------------------------- */
 
 /* An empty variable is as good as none. */
 static const char *setting(const char *name)
@@ -45,8 +44,8 @@ static void user_run_dir(char *ret)
         snprintf(ret, PATH_ROOM, "/tmp/skade-%u", (unsigned)geteuid());
 }
 
-/* The user's own directory if the instance is there, else the system's.  When it is in neither, no daemon runs; maps may
- * be there all the same, so prefer a directory that exists. */
+/* The user's own directory if the instance is there, else the system's.  When it is in neither, no daemon
+ * runs; maps may be there all the same, so prefer a directory that exists. */
 static void find_run_dir(const char *instance, char *ret)
 {
     static const char system_dir[] = "/run/skade";
@@ -58,8 +57,10 @@ static void find_run_dir(const char *instance, char *ret)
         memcpy(ret, system_dir, sizeof system_dir);
 }
 
-static int choose_run_dir(skade *s, const char *given, char *ret)
+static int choose_run_dir(skade *s, const char *given)
 {
+    char *ret = s->run_dir;
+
     if (!given)
         given = setting("SKADE_RUN_DIR");
     if (!given) {
@@ -97,7 +98,7 @@ static int trust_run_dir(skade *s, const char *dir)
     return 0;
 }
 
-/* ---- setting up --------------------------------------------------------------------------------------------------- */
+/* ---- setting up ---------------------------------------------------------------------------------------- */
 
 static int choose_instance(skade *s, const char *given)
 {
@@ -114,19 +115,13 @@ static int choose_instance(skade *s, const char *given)
 
 static int choose_place(skade *s, const char *given_dir)
 {
-    char dir[PATH_ROOM];
-
-    int r = choose_run_dir(s, given_dir, dir);
+    int r = choose_run_dir(s, given_dir);
     if (r < 0)
         return r;
-    r = trust_run_dir(s, dir);
+    r = trust_run_dir(s, s->run_dir);
     if (r < 0)
         return r;
-    snprintf(s->socket_path, sizeof s->socket_path, "%s/%s.sock", dir, s->place.instance);
-    const char *shm_dir = setting("SKADE_SHM_DIR"); /* until a daemon says where its files are */
-    if (!shm_dir || strlen(shm_dir) >= sizeof s->place.dir)
-        shm_dir = "/dev/shm";
-    memcpy(s->place.dir, shm_dir, strlen(shm_dir) + 1);
+    snprintf(s->socket_path, sizeof s->socket_path, "%s/%s.sock", s->run_dir, s->place.instance);
     return 0;
 }
 
@@ -170,12 +165,25 @@ static int set_up(skade *s, const struct skade_options *o)
     return choose_place(s, o->run_dir);
 }
 
-/* ---- first contact -------------------------------------------------------------------------------------------------- */
+/* ---- first contact ------------------------------------------------------------------------------------- */
 
 /* Is this a daemon that isn't there, and not one that we can't get on with? */
 static bool is_absence(int r)
 {
     return r == SKADE_EUNREACHABLE || r == SKADE_ETIMEOUT || r == SKADE_EBUSY || r == SKADE_EDENIED;
+}
+
+/* Where to look when no daemon answers: where its note says, else where the user says.  Not just
+ * anywhere: another daemon of the same user and name may have its files there. */
+static int find_maps(skade *s)
+{
+    const char *dir = setting("SKADE_SHM_DIR");
+
+    int r = attach_by_note(s);
+    if (r != -ENOENT || !dir || strlen(dir) >= sizeof s->place.dir)
+        return r;
+    memcpy(s->place.dir, dir, strlen(dir) + 1);
+    return 0;
 }
 
 /* Somebody must tell which log this is: the daemon, or its page. */
@@ -187,9 +195,10 @@ static int make_contact(skade *s)
     if (!is_absence(r) || s->shm.off)
         return r;
     struct errmsg story = s->msg;
-    int taken = moment_take(s, &m);
-    if (taken < 0 || m.gen)
-        return taken;
+    if (find_maps(s) == 0)
+        moment_take(s, &m);
+    if (s->shm.control.page) /* alone it tells counters and proves nothing, but it says which log this is */
+        return 0;
     return fail(&s->msg, r, "%.300s (and no map: %.150s)", story.text, s->shm.why.text);
 }
 
@@ -255,15 +264,21 @@ void skade_quiesce(skade *s)
 {
     struct call c;
 
-    call_begin_frozen(&c, s);
-    attach_drop(s);
-    if (!s->lent && !s->unfinished)
+    int r = call_begin_frozen(&c, s);
+    if (r == 0) { /* else a callback is at work with what we would let go */
+        attach_drop(s);
         stream_shrink(&s->stream);
-    wr_fini(&s->out);
-    call_end(&c, 0);
+        wr_fini(&s->out);
+    }
+    call_end(&c, r);
 }
 
+/* The handle is const for the caller, to whom it makes no difference when the message was written. */
 const char *skade_errmsg(const skade *s)
 {
-    return s ? s->msg.text : open_message.text;
+    if (!s)
+        return open_message.text;
+    if (s->untold.set && s->msg.text[0] == 0)
+        answer_tell((struct errmsg *)&s->msg, &s->untold);
+    return s->msg.text;
 }

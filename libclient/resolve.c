@@ -1,17 +1,17 @@
 /*
  * One question: resolve, head, as_of, find_table.
  *
- * Memory is asked first, and what it says holds by itself when it can't go out of date: a location that was found (the
- * first one wins and never changes), a retirement (watermarks only grow), a dropped table (numbers are not used again), a
- * name that is borne (renames and drops are published before they are visible).  Everything else, also that something
- * isn't there, holds only when the map covers all that is committed and the page is the present one.  Otherwise the
- * daemon is asked.
+ * Memory is asked first, and what it says holds by itself when it can't go out of date: a location that was
+ * found (the first one wins and never changes), a retirement (watermarks only grow), a dropped table
+ * (numbers are not used again), a name that is borne (renames and drops are published before they are
+ * visible).  Everything else, also that something isn't there, holds only when the map covers all that is
+ * committed and the page is the present one.  Otherwise the daemon is asked.
  */
 #include "client.h"
 
 #include <inttypes.h>
 
-/* ---- what memory can tell -------------------------------------------------------------------------------------------- */
+/* ---- what memory can tell ------------------------------------------------------------------------------ */
 
 static int search(const struct generation *g, const struct question *q, uint64_t at, struct found *ret)
 {
@@ -50,16 +50,15 @@ bool moment_settles(skade *s, const struct moment *m, const struct question *q, 
     return covered >= m->need && (m->proved || is_current(s));
 }
 
-/* Say why there is no location; of a time before the first commit also when that was. */
-static void explain(skade *s, const struct moment *m, const struct question *q, const struct skade_answer *a)
+/* Note why there is no location; of a time before the first commit also when that was. */
+static void note(skade *s, const struct moment *m, const struct question *q, const struct skade_answer *a)
 {
     struct found first = { .status = 0 };
 
+    answer_note(s, q, a);
     if (q->kind == QUESTION_AS_OF && a->status == SKADE_ENOSNAPSHOT &&
         generation_earliest(m->gen, q->table, m->at, &first) == 1)
-        answer_explain_too_early(s, q, first.hit.time_us, first.hit.seq);
-    else
-        answer_explain(s, q, a);
+        answer_note_first(s, first.hit.time_us, first.hit.seq);
 }
 
 bool question_settle(skade *s, const struct moment *m, const struct question *q, struct skade_answer *a,
@@ -83,12 +82,12 @@ bool question_settle(skade *s, const struct moment *m, const struct question *q,
     }
     count(s, CLIENT_hits_map);
     if (r != 1)
-        explain(s, m, q, a);
+        note(s, m, q, a);
     *result = r;
     return true;
 }
 
-/* ---- what the daemon tells --------------------------------------------------------------------------------------------- */
+/* ---- what the daemon tells ----------------------------------------------------------------------------- */
 
 static unsigned put_question(struct wr *w, const struct question *q, uint64_t at)
 {
@@ -123,20 +122,23 @@ static int take_answer(skade *s, const struct frame *f, const struct question *q
     if (!is_answer_to(&item, q) || answer_from_wire(a, &item) < 0)
         return ask_broken(s, "an answer to another question");
     if (a->status != 1)
-        answer_explain(s, q, a);
+        answer_note(s, q, a);
     return answer_result(a->status);
 }
 
-/* The daemon refused with R.  "No such table" is an answer, too; what lies before the first commit comes with that. */
+/* The daemon refused with R.  "No such table" is an answer, too.  A time before the first commit comes
+ * with that one. */
 static int take_refusal(skade *s, const struct question *q, struct skade_answer *a, int r)
 {
     struct item_answer first;
 
+    a->status = r;
     if (r == SKADE_ENOSNAPSHOT && s->refusal.code == r && s->refusal.heads.count > 0) {
         wire_get_answer(&s->refusal.heads.items, &first);
-        answer_explain_too_early(s, q, first.time_us, first.seq);
+        answer_note(s, q, a);
+        answer_note_first(s, first.time_us, first.seq);
     }
-    return answer_status(a, r);
+    return answer_result(r);
 }
 
 static int ask_question(skade *s, const struct moment *m, const struct question *q, struct skade_answer *a)
@@ -155,7 +157,7 @@ static int ask_question(skade *s, const struct moment *m, const struct question 
     return r == SKADE_EPROTOCOL ? answer_status(a, r) : r;
 }
 
-/* ---- both ----------------------------------------------------------------------------------------------------------------- */
+/* ---- both ---------------------------------------------------------------------------------------------- */
 
 bool question_may_be_stale(const skade *s, int64_t r)
 {
@@ -231,7 +233,7 @@ int skade_as_of(skade *s, skade_table table, int64_t time_us, struct skade_answe
     return question(s, &q, a);
 }
 
-/* ---- names ------------------------------------------------------------------------------------------------------------------ */
+/* ---- names --------------------------------------------------------------------------------------------- */
 
 static void explain_no_name(skade *s, struct bytes name)
 {
@@ -248,7 +250,7 @@ bool find_settle(skade *s, const struct moment *m, struct bytes name, is_current
         count(s, CLIENT_damage_seen);
         return false;
     }
-    if (r == 0 && (m->gen->names_seq < m->need || !(m->proved || is_current(s))))
+    if ((r == 0 && m->gen->names_seq < m->need) || !(m->proved || is_current(s)))
         return false;
     count(s, CLIENT_hits_map);
     if (r == 0)
@@ -276,6 +278,24 @@ static int ask_find(skade *s, const struct moment *m, struct bytes name, skade_t
     return 1;
 }
 
+/*
+ * No daemon answers (R).  A name that the last one published is borne still, since only a daemon could change that: if the
+ * page is the one that stands under the well-known name, and not one that a successor replaced unheard.
+ */
+static int find_without_daemon(skade *s, struct bytes name, skade_table *ret, int r)
+{
+    struct moment m = { .gen = NULL };
+    struct errmsg story = s->msg;
+
+    attach_leave_unless_linked(s);
+    if (moment_take(s, &m) == 0 && m.gen && root_find_table(m.gen->root, name, m.at, ret) == 1) {
+        count(s, CLIENT_hits_map);
+        return 1;
+    }
+    s->msg = story;
+    return r;
+}
+
 int find_answer(skade *s, const struct moment *m, struct bytes name, skade_table *ret)
 {
     int result;
@@ -283,6 +303,8 @@ int find_answer(skade *s, const struct moment *m, struct bytes name, skade_table
     if (find_settle(s, m, name, attach_is_current, ret, &result))
         return result;
     int r = ask_find(s, m, name, ret);
+    if ((r == SKADE_EUNREACHABLE || r == SKADE_ETIMEOUT) && m->at == SEQ_MAX)
+        r = find_without_daemon(s, name, ret, r);
     struct moment past = { .gen = s->shm.gen, .at = m->at, .proved = true };
     if (!question_may_be_stale(s, r) || !find_settle(s, &past, name, attach_is_current, ret, &result))
         return r;

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-/* ---- looking at shared memory ------------------------------------------------------------------------------------ */
+/* ---- looking at shared memory -------------------------------------------------------------------------- */
 
 /* Have the current generation mapped.  0; negative with the reason. */
 static int look(skade *s)
@@ -39,7 +39,7 @@ static int64_t with_shm(skade *s, int64_t (*work)(skade *s, void *arg), void *ar
     return r;
 }
 
-/* ---- segments ---------------------------------------------------------------------------------------------------------- */
+/* ---- segments ------------------------------------------------------------------------------------------ */
 
 struct segment_listing {
     skade_segment_fn fn;
@@ -119,7 +119,7 @@ int64_t skade_segments(skade *s, skade_segment_fn fn, void *arg)
     return call_end(&c, r);
 }
 
-/* ---- verify -------------------------------------------------------------------------------------------------------------- */
+/* ---- verify -------------------------------------------------------------------------------------------- */
 
 struct verification {
     skade_check_fn fn;

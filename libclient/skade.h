@@ -11,22 +11,41 @@
  *         puts(where);
  *     skade_close(s);
  *
- * Answers come from the daemon's shared memory, without a system call and without a write that others see; what
- * memory can't prove, and everything that changes something, goes over the daemon's Unix socket.  Without shared
- * memory everything does; without the daemon what memory can prove is still answered.
+ * Answers come from the daemon's shared memory, without a system call and without a write that others see;
+ * what memory can't prove, and everything that changes something, goes over the daemon's Unix socket.
+ * Without shared memory everything does; without the daemon what memory can prove is still answered.
  *
- * Threads.  One handle for each thread that asks: a handle must not be used by two threads at a time.  Handles are
- * cheap (a socket, and mappings of pages that all processes share).  After fork() the child may go on using the
- * handle: it keeps the maps and opens a connection of its own.  The library starts no thread, installs no signal
- * handler, and never unlinks or truncates a file.  A thread that is cancelled inside the library leaves the handle
- * usable by another thread after the cancelled one was joined.
+ * Threads.  One handle for each thread that asks: a handle must not be used by two threads at a time.
+ * Handles are cheap (a socket, and mappings of pages that all processes share).  After fork() the child may
+ * go on using the handle: it keeps the maps and opens a connection of its own.  The library starts no
+ * thread, installs no signal handler, and never unlinks or truncates a file.  It isn't disturbed by
+ * signals, nor by programs that close or reuse its descriptor.  Thread cancellation waits until a call
+ * returns (skade_watch() lets it in while it waits); after that another thread may use the handle.
  *
- * Results.  0 or more is success, negative is an error of skade_errors.h or a negative errno.  Questions return 1 when
- * found and 0 when there is no such thing; the answer's status tells which.  errno is left alone.
+ * Callbacks run inside the call.  They may not use the handle that they are called by (-EBUSY), but any
+ * other, and must return: no longjmp(), no C++ exception.
  *
- * Units.  Ids: signed 64-bit, any value.  Times: microseconds since 1970 UTC, signed.  Sequence numbers: dense from
- * 1 for all events of a log.  Table names: UTF-8 `level.level.table`, up to 1024 bytes.  Strings that go in are
- * terminated by NUL; strings lent by callbacks are terminated too, and valid during the callback.
+ * Results.  0 or more is success, negative is an error of skade_errors.h or a negative errno.  Questions
+ * return 1 when found and 0 when there is no such thing; the answer's status tells which.  errno is left
+ * alone.  Beside what each function lists, whatever needs the daemon may fail with SKADE_EUNREACHABLE,
+ * SKADE_ETIMEOUT, SKADE_EDENIED, SKADE_EREPLACED, SKADE_EBUSY, SKADE_EPROTOCOL, -ENOMEM.
+ *
+ * When the commit log was replaced by another one, the next call that notices fails with SKADE_EREPLACED,
+ * once; then the handle follows the new log.  Table numbers of the old log mean nothing in it: look names
+ * up again.
+ *
+ * Structs that cross this line begin with their size, so that they can grow: the caller sets sizeof,
+ * callbacks are told it.  What a caller of an earlier version doesn't know is taken as zero, what we don't
+ * know is left alone.
+ *
+ * Environment: SKADE_INSTANCE, SKADE_RUN_DIR, SKADE_SHM=no, and SKADE_SHM_DIR, the directory to look for
+ * maps in when neither a daemon nor the note that it leaves beside its socket says where they are.  Ignored
+ * in setuid programs.
+ *
+ * Units.  Ids: signed 64-bit, any value.  Times: microseconds since 1970 UTC, signed.  Sequence numbers:
+ * dense from 1 for all events of a log.  Table names: UTF-8 `level.level.table`, up to 1024 bytes.  Strings
+ * that go in are terminated by NUL; strings lent by callbacks are terminated too, and valid during the
+ * callback.
  */
 #ifndef SKADE_H
 #define SKADE_H
@@ -52,40 +71,46 @@ extern "C" {
 typedef struct skade skade;           /* one thread's connection to one instance */
 typedef struct skade_view skade_view; /* a frozen moment of it */
 
-/* A table: looked up by name once, survives renames, ends with the drop.  Never used for another table.  0: none. */
+/* A table: looked up by name once, survives renames, ends with the drop.  Never used for another table.
+ * 0: none. */
 typedef uint32_t skade_table;
 
-/* ---- handles ------------------------------------------------------------------------------------------------ */
+/* ---- handles ------------------------------------------------------------------------------------------- */
 
 enum {
     SKADE_NO_SHM = 1,      /* ask the daemon for everything, as SKADE_SHM=no in the environment does */
     SKADE_ALLOW_STALE = 2, /* with no daemon, answer from a map that may be out of date, marked SKADE_STALE */
-    SKADE_VERIFY_MAPS = 4  /* checksum every map whole when it is attached, however large (default: up to 64 MiB) */
+    SKADE_VERIFY_MAPS = 4  /* checksum every map whole when it is attached (default: those up to 64 MiB) */
 };
 
 struct skade_options {
     size_t size;          /* sizeof(struct skade_options): set by the caller, so that it can grow */
     const char *instance; /* NULL: $SKADE_INSTANCE, else "default" */
-    const char *run_dir;  /* NULL: $SKADE_RUN_DIR, else the user's run directory if the instance is there, else /run/skade */
-    const char *label;    /* what `skadectl clients` shows; NULL: the program's name */
-    int timeout_ms;       /* for every call that needs the daemon; 0: 5000 */
-    unsigned flags;       /* SKADE_NO_SHM ... */
+    const char *run_dir; /* NULL: $SKADE_RUN_DIR, else the user's if the instance is there, else /run/skade */
+    const char *label;   /* what `skadectl clients` shows, up to 63 bytes of it; NULL: the program's name */
+    int timeout_ms;      /* for every request to the daemon; 0: 5000 */
+    unsigned flags;      /* SKADE_NO_SHM ... */
 };
 
 /*
- * Open the instance that OPTIONS (NULL: all defaults) names.  Succeeds when the daemon answers or its shared memory
- * can be attached; needs no daemon for the latter.  Environment variables are ignored in setuid programs.
+ * Open the instance that OPTIONS (NULL: all defaults) names.  Succeeds when the daemon answers, or when it
+ * doesn't but its shared memory can be attached.
  *
- * 0 and gives *RET, to be closed with skade_close(); or SKADE_EUNREACHABLE, SKADE_EDENIED, SKADE_EVERSION,
- * SKADE_EINPUT, -ENOMEM, and leaves *RET alone; skade_errmsg(NULL) tells the story.
+ * The run directory's owner and root are trusted, nobody else: it must be a directory (not a link to one)
+ * into which others can't write, the daemon at its socket and the owners of shared-memory files must be one
+ * of the two.
+ *
+ * 0 and gives *RET, to be closed with skade_close(); or SKADE_EUNREACHABLE, SKADE_ETIMEOUT, SKADE_EDENIED,
+ * SKADE_EFOREIGN (somebody else's directory or daemon), SKADE_EVERSION, SKADE_EINPUT, SKADE_EBUSY, -ENOMEM,
+ * and leaves *RET alone; skade_errmsg(NULL) tells the story.
  */
 SKADE_API int skade_open(skade **ret, const struct skade_options *options);
 
 /* Close S (NULL: nothing).  Views of S must be closed before. */
 SKADE_API void skade_close(skade *s);
 
-/* What the last failure on S was, naming the thing and the cure; with NULL, of this thread's last skade_open().
- * Lent until the next call on S. */
+/* What the last failure on S was (and why something wasn't found), naming the thing and the cure; with
+ * NULL, of this thread's last skade_open() that failed.  Lent until the next call on S. */
 SKADE_API const char *skade_errmsg(const skade *s);
 
 /* Text and name ("ECONFLICT") of an error code.  Any thread; lent for ever. */
@@ -95,11 +120,11 @@ SKADE_API const char *skade_errname(int code);
 /* The library's version, "0.1.0". */
 SKADE_API const char *skade_version(void);
 
-/* Let go of all maps: for a program that will not ask for a long time, whose maps would keep replaced generations in
- * memory.  The next question attaches again. */
+/* Let go of all maps and buffers: for a program that will not ask for a long time, whose maps would keep
+ * replaced generations in memory.  The next question attaches again.  Views keep theirs. */
 SKADE_API void skade_quiesce(skade *s);
 
-/* ---- questions ------------------------------------------------------------------------------------------------ */
+/* ---- questions ----------------------------------------------------------------------------------------- */
 
 enum {
     SKADE_HAS_SNAPSHOT = 1, /* snapshot means something; a table's first commit may have none */
@@ -110,8 +135,9 @@ enum {
 /*
  * A question's answer, and the question itself for skade_resolve_many().
  *
- * The caller sets size, location, location_cap (SKADE_ANSWER does).  The location is written with a terminating NUL;
- * when location_cap is too small the call fails with -ERANGE and location_len says what is needed (plus the NUL).
+ * The caller sets size, location, location_cap (SKADE_ANSWER does).  The location is written with a
+ * terminating NUL; when location_cap is too small the call fails with -ERANGE and location_len says what is
+ * needed (plus the NUL).
  */
 struct skade_answer {
     uint32_t size;         /* in: sizeof(struct skade_answer) */
@@ -122,42 +148,56 @@ struct skade_answer {
     int64_t snapshot;      /* resolve_many: in */
     uint64_t seq;          /* of the commit */
     int64_t time_us;       /* of the commit */
-    uint64_t retired_by;   /* SKADE_EEXPIRED: sequence number of the event that retired it */
+    uint64_t retired_by;   /* SKADE_EEXPIRED: the newest event that retired commits of the table */
     uint32_t location_len; /* without the NUL */
     uint32_t flags;        /* SKADE_HAS_SNAPSHOT ... */
 };
 
 /* Initialises a struct skade_answer; also in C++ and C99. */
-#define SKADE_ANSWER(buffer, capacity) { sizeof(struct skade_answer), (uint32_t)(capacity), (buffer), 0, 0, 0, 0, 0, 0, 0, 0 }
+#define SKADE_ANSWER(buffer, capacity)                                                      \
+    {                                                                                       \
+        sizeof(struct skade_answer), (uint32_t)(capacity), (buffer), 0, 0, 0, 0, 0, 0, 0, 0 \
+    }
 
-/* The table that bears NAME.  1 and *RET, 0 no such table, negative SKADE_EINPUT (not a name), SKADE_EUNREACHABLE ... */
+/* The table that bears NAME.  1 and *RET, 0 no such table, negative SKADE_EINPUT (not a name),
+ * SKADE_EUNREACHABLE ... */
 SKADE_API int skade_find_table(skade *s, const char *name, skade_table *ret);
 
 /*
- * Where is snapshot ID of TABLE: the metadata location of the commit that introduced it.  First location wins and
- * never changes.  1 found, 0 not found (A->status: SKADE_ENOTABLE, SKADE_ENOSNAPSHOT), or negative: SKADE_EEXPIRED,
- * SKADE_EUNREACHABLE, SKADE_EREPLACED (once, then the handle follows the new log), SKADE_ETIMEOUT, -ERANGE ...
+ * Where is snapshot ID of TABLE: the metadata location of the commit that introduced it.  First location
+ * wins and never changes.  1 found, 0 not found (A->status: SKADE_ENOTABLE, SKADE_ENOSNAPSHOT), or
+ * negative: SKADE_EEXPIRED (A->retired_by, seq, time_us tell more), -ERANGE, and what else may happen on
+ * the way to the daemon.
+ *
+ * What is found in shared memory needs no daemon.  That something isn't there needs one, or a heartbeat
+ * seen to move within the last two seconds: a daemon that died must not be believed when its successor
+ * knows more.
  */
 SKADE_API int skade_resolve(skade *s, skade_table table, int64_t id, struct skade_answer *a);
 
 /*
- * The same for N pairs at once, of any tables, in one pass over memory; what memory can't prove goes to the daemon in
- * one request.  A[i].table and A[i].snapshot ask; each gets its own status, in input order, all as of one moment.
- * The number found; negative when the whole call failed (then every status that isn't an answer says so, too).
+ * The same for N pairs at once, of any tables, in one pass over memory; what memory can't prove goes to the
+ * daemon in one request (in several when there are more than 4096).  A[i].table and A[i].snapshot ask; each
+ * gets its own status, in input order, all as of one moment.  All A[i].size must be equal.
+ *
+ * The number found, which is 0 or more also when some were not found, expired or didn't fit; negative when
+ * the call failed: then every status that isn't an answer says so, too, and those that are answers hold.
  */
 SKADE_API int64_t skade_resolve_many(skade *s, struct skade_answer *a, size_t n);
 
-/* The newest commit of TABLE that moved its head.  1, 0 (SKADE_ENOTABLE; SKADE_ENOSNAPSHOT: no commit yet), negative. */
+/* The newest commit of TABLE that moved its head.  1, 0 (SKADE_ENOTABLE; SKADE_ENOSNAPSHOT: no commit
+ * yet), negative. */
 SKADE_API int skade_head(skade *s, skade_table table, struct skade_answer *a);
 
-/* Among the commits that moved the head and have time <= TIME_US the one with the greatest time (of equal times the
- * higher sequence).  1; 0 with SKADE_ENOSNAPSHOT when TIME_US is before the first (skade_errmsg() names the
- * earliest); negative, SKADE_EEXPIRED when that commit was retired. */
+/* Among the commits that moved the head and have time <= TIME_US the one with the greatest time (of equal
+ * times the higher sequence).  1; 0 with SKADE_ENOSNAPSHOT when TIME_US is before the first
+ * (skade_errmsg() names the earliest); negative, SKADE_EEXPIRED when that commit was retired. */
 SKADE_API int skade_as_of(skade *s, skade_table table, int64_t time_us, struct skade_answer *a);
 
-/* ---- views: every question through one is answered as of the same moment -------------------------------------------- */
+/* ---- views: every question through one is answered as of the same moment ------------------------------- */
 
-/* Freeze now.  Gives *RET, to be closed before S.  The view keeps its maps.  0 or negative. */
+/* Freeze now.  Gives *RET, to be closed before S.  The view keeps its maps: what they cover needs no
+ * daemon any more. With no daemon, "now" is the last moment that shared memory knows.  0 or negative. */
 SKADE_API int skade_view_open(skade *s, skade_view **ret);
 SKADE_API void skade_view_close(skade_view *v);
 
@@ -165,29 +205,30 @@ SKADE_API void skade_view_close(skade_view *v);
 SKADE_API uint64_t skade_view_seq(const skade_view *v);
 SKADE_API void skade_view_log(const skade_view *v, unsigned char *ret);
 
-/* As their namesakes; when the log was replaced they fail with SKADE_EREPLACED for what the maps can't answer. */
+/* As their namesakes; when the log was replaced they fail with SKADE_EREPLACED, every time, for what the
+ * maps can't answer. */
 SKADE_API int skade_view_find_table(skade_view *v, const char *name, skade_table *ret);
 SKADE_API int skade_view_resolve(skade_view *v, skade_table table, int64_t id, struct skade_answer *a);
 SKADE_API int64_t skade_view_resolve_many(skade_view *v, struct skade_answer *a, size_t n);
 SKADE_API int skade_view_head(skade_view *v, skade_table table, struct skade_answer *a);
 SKADE_API int skade_view_as_of(skade_view *v, skade_table table, int64_t time_us, struct skade_answer *a);
 
-/* ---- history, watch, tables ------------------------------------------------------------------------------------ */
+/* ---- history, watch, tables ---------------------------------------------------------------------------- */
 
 enum { /* event kinds */
-    SKADE_EVENT_COMMIT = 1,
-    SKADE_EVENT_CREATE = 2,
-    SKADE_EVENT_RENAME = 3,
-    SKADE_EVENT_DROP = 4,
-    SKADE_EVENT_COMPACT = 5,
-    SKADE_EVENT_EXPIRE = 6
+       SKADE_EVENT_COMMIT = 1,
+       SKADE_EVENT_CREATE = 2,
+       SKADE_EVENT_RENAME = 3,
+       SKADE_EVENT_DROP = 4,
+       SKADE_EVENT_COMPACT = 5,
+       SKADE_EVENT_EXPIRE = 6
 };
 
-enum { /* event flags */
-    SKADE_INTRODUCES = 1,       /* resolve() finds the snapshot at this commit */
-    SKADE_MOVES_HEAD = 2,       /* the commit is the table's head; branch and staged snapshots don't move it */
-    SKADE_WITH_SNAPSHOT = 4,    /* the commit has a snapshot id */
-    SKADE_STORED_TABLE = 8      /* create: skade keeps the table's rows */
+enum {                          /* event flags */
+       SKADE_INTRODUCES = 1,    /* resolve() finds the snapshot at this commit */
+       SKADE_MOVES_HEAD = 2,    /* the commit is the table's head; branch, staged snapshots don't move it */
+       SKADE_WITH_SNAPSHOT = 4, /* the commit has a snapshot id */
+       SKADE_STORED_TABLE = 8   /* create: skade keeps the table's rows */
 };
 
 struct skade_event {
@@ -198,27 +239,32 @@ struct skade_event {
     uint64_t seq;
     int64_t snapshot;
     int64_t time_us;
-    uint64_t watermark;    /* compact, expire: commits of the table up to here are retired */
-    const char *name;      /* the table's name after the event */
-    const char *location;  /* commit, compact: metadata location; create: of an external table; else "" */
-    const char *old_name;  /* rename; else "" */
+    uint64_t watermark;   /* compact, expire: commits of the table up to here are retired */
+    const char *name;     /* the table's name after the event */
+    const char *location; /* commit, compact: metadata location; create: of an external table; else "" */
+    const char *old_name; /* rename; else "" */
     unsigned char uuid[16];
 };
 
-/* Called for each event; return 0 to go on, anything else ends the call, which returns it. */
+/* Called for each event, whose strings are lent; return 0 to go on, anything else ends the call, which
+ * returns it. */
 typedef int (*skade_event_fn)(void *arg, const struct skade_event *e);
 
-/* At most LIMIT (0: all) events of TABLE with a sequence number below BEFORE (0: all), newest first.  The daemon is
- * asked page by page.  Number of events, what FN returned, or negative. */
-SKADE_API int64_t skade_history(skade *s, skade_table table, uint64_t before, uint64_t limit, skade_event_fn fn, void *arg);
+/* At most LIMIT (0: all) events of TABLE with a sequence number below BEFORE (0: all), newest first.  The
+ * daemon is asked page by page.  Number of events, what FN returned, or negative. */
+SKADE_API int64_t skade_history(skade *s, skade_table table, uint64_t before, uint64_t limit,
+                                skade_event_fn fn, void *arg);
 
 /* At most LIMIT (0: all there are now) events of all tables after AFTER, oldest first.  The same results. */
 SKADE_API int64_t skade_commits_since(skade *s, uint64_t after, uint64_t limit, skade_event_fn fn, void *arg);
 
 /*
- * Every event after AFTER, once and in order, as they come, also across restarts of the daemon: reconnects by itself.
- * Ends when FN returns other than 0 (and returns that), when nothing came for TIMEOUT_MS (< 0: waits for ever;
- * returns 0), or with an error.  The handle is busy meanwhile: FN must not use it.
+ * Every event after AFTER, once and in order, as they come, also across restarts of the daemon: reconnects
+ * by itself. Ends when FN returns other than 0 (and returns that), when nothing new came for TIMEOUT_MS
+ * (returns 0; < 0: waits for ever), or with an error.  What is there at the beginning is delivered in any
+ * case, so TIMEOUT_MS 0 delivers that and returns.  A daemon must answer at the beginning; when it can't be
+ * reached again later, SKADE_EUNREACHABLE comes when TIMEOUT_MS is over.  SKADE_EINPUT: AFTER is newer than
+ * the newest event.
  */
 SKADE_API int skade_watch(skade *s, uint64_t after, int timeout_ms, skade_event_fn fn, void *arg);
 
@@ -236,56 +282,74 @@ struct skade_table_info {
 };
 typedef int (*skade_table_fn)(void *arg, const struct skade_table_info *info);
 
-/* Living tables whose names begin with PREFIX ("": all), by name.  Number of tables, what FN returned, or negative. */
+/* Living tables whose names begin with PREFIX ("": all), by name.  Number of tables, what FN returned, or
+ * negative. */
 SKADE_API int64_t skade_tables(skade *s, const char *prefix, skade_table_fn fn, void *arg);
 
-/* ---- changes ---------------------------------------------------------------------------------------------------- */
+/* ---- changes ------------------------------------------------------------------------------------------- */
 
 enum { SKADE_BASE_ANY = 0, SKADE_BASE_NONE = 1, SKADE_BASE_IS = 2 }; /* skade_commit.base */
 
 struct skade_commit {
-    uint32_t size;       /* sizeof(struct skade_commit) */
+    uint32_t size; /* sizeof(struct skade_commit) */
     skade_table table;
-    uint32_t flags;      /* SKADE_INTRODUCES | SKADE_MOVES_HEAD | SKADE_WITH_SNAPSHOT */
-    uint32_t base;       /* SKADE_BASE_ANY: whatever the head is; _NONE: there must be none; _IS: it must be base_location */
+    uint32_t flags; /* SKADE_INTRODUCES | SKADE_MOVES_HEAD | SKADE_WITH_SNAPSHOT */
+    uint32_t base;  /* SKADE_BASE_ANY: any head; _NONE: there must be none; _IS: it is base_location */
     int64_t snapshot;
     int64_t time_us;
-    int has_time;        /* 0: the daemon's clock */
+    int has_time; /* 0: the daemon's clock */
     const char *location;
     const char *base_location;
     unsigned char uuid[16]; /* of the request; all zero: the library makes one */
 };
 
 /*
- * One commit.  Durable when this returns 0.  After a lost reply the library asks again with the same uuid, and the
- * commit is made once.  0 and *SEQ (may be NULL); SKADE_ECONFLICT when the head isn't the base, and then *HEAD, if not
- * NULL, is what the head is (its status 1, or SKADE_ENOSNAPSHOT for no commit yet); SKADE_ENOTABLE, SKADE_EKIND,
- * SKADE_EINPUT (also: the uuid came before with other content), SKADE_EDENIED, SKADE_EFULL, SKADE_EUNKNOWN (ask again
- * with the same uuid), SKADE_EUNREACHABLE, SKADE_ETIMEOUT.
+ * One commit.  Durable when this returns 0.  After a lost reply the library asks again with the same uuid
+ * until the timeout, and the commit is made once.  0 and *SEQ (may be NULL); SKADE_ECONFLICT when the head
+ * isn't the base, and then *HEAD, if not NULL, is what the head is (its status 1, or SKADE_ENOSNAPSHOT for
+ * no commit yet); SKADE_ENOTABLE, SKADE_EKIND, SKADE_EINPUT (also: the uuid came before with other
+ * content), SKADE_EDENIED, SKADE_EFULL, SKADE_EREADONLY, SKADE_EUNREACHABLE (not made).
+ *
+ * SKADE_EUNKNOWN and SKADE_ETIMEOUT: it may have been made or not.  Asking again with the same uuid tells,
+ * so a caller who must know gives one.  HEAD's buffer may be the one that base_location points to.
  */
 SKADE_API int skade_commit(skade *s, const struct skade_commit *c, uint64_t *seq, struct skade_answer *head);
 
-/* N commits, all or none, with consecutive sequence numbers, never half visible.  0 and the first and last number
- * (may be NULL); errors as above, the message names the commit. */
-SKADE_API int skade_release(skade *s, const struct skade_commit *c, size_t n, uint64_t *first, uint64_t *last);
+/* N commits, all or none, with consecutive sequence numbers, never half visible.  0 and the first and
+ * last number (may be NULL); errors as above, the message names the commit. */
+SKADE_API int skade_release(skade *s, const struct skade_commit *c, size_t n, uint64_t *first,
+                            uint64_t *last);
 
-/* The same in pieces, for releases larger than memory likes: any number of adds, then the end.  Nothing is visible
- * before skade_release_end() returns 0; an error, skade_release_abort() or a lost connection leaves nothing. */
+/*
+ * The same in pieces, for releases larger than memory likes: any number of adds, then the end.  Nothing is
+ * visible before skade_release_end() returns 0; an error, skade_release_abort() or a lost connection leaves
+ * nothing.
+ *
+ * One release at a time on a handle; other calls may come in between.  After an error all further adds and
+ * the end fail with the same, until skade_release_end() or _abort() was called: half a release can't be
+ * ended by oversight. SKADE_EUNKNOWN from the end: the connection broke before the answer;
+ * SKADE_EUNREACHABLE: it broke before, and nothing was made.
+ */
 SKADE_API int skade_release_add(skade *s, const struct skade_commit *c, size_t n);
 SKADE_API int skade_release_end(skade *s, uint64_t *first, uint64_t *last);
 SKADE_API void skade_release_abort(skade *s);
 
-/* A new table; LOCATION NULL: skade stores its rows.  0 and *TABLE, *SEQ (may be NULL); SKADE_EEXISTS, SKADE_EINPUT ... */
-SKADE_API int skade_create(skade *s, const char *name, const char *location, skade_table *table, uint64_t *seq);
+/* A new table; LOCATION NULL: skade stores its rows.  0 and *TABLE, *SEQ (may be NULL); SKADE_EEXISTS,
+ * SKADE_EINPUT ... */
+SKADE_API int skade_create(skade *s, const char *name, const char *location, skade_table *table,
+                           uint64_t *seq);
 SKADE_API int skade_rename(skade *s, const char *name, const char *new_name, uint64_t *seq);
 SKADE_API int skade_drop(skade *s, const char *name, uint64_t *seq);
 
-/* Retire the commits of TABLE from the oldest on: those before TIME_US, or up to the one that introduced snapshot ID.
- * The head is never retired.  0 and *SEQ, 0 when there was nothing to retire. */
+/* Retire the commits of TABLE from the oldest on: those before TIME_US, or up to the one that introduced
+ * snapshot ID. The head is never retired.  0 and *SEQ, 0 when there was nothing to retire. */
 SKADE_API int skade_expire_before(skade *s, skade_table table, int64_t time_us, uint64_t *seq);
 SKADE_API int skade_expire_snapshot(skade *s, skade_table table, int64_t id, uint64_t *seq);
 
-/* ---- administration ---------------------------------------------------------------------------------------------- */
+/* Reindex, verify, backup and the end of a release may take long: for them the timeout runs from the
+ * daemon's last sign of life (an answer, a heartbeat; ten minutes where its heartbeat can't be seen). */
+
+/* ---- administration ------------------------------------------------------------------------------------ */
 
 /* Round trip to the daemon in microseconds, or negative. */
 SKADE_API int64_t skade_ping(skade *s);
@@ -298,26 +362,34 @@ struct skade_reindexed {
 /* Merge everything into one part and publish it; returns when the new generation is visible. */
 SKADE_API int skade_reindex(skade *s, struct skade_reindexed *ret);
 
-/* One row of what the daemon tells: name, value, unit ("", bytes, microseconds ...), kind "counter" or "gauge", help. */
-typedef int (*skade_counter_fn)(void *arg, const char *name, uint64_t value, const char *unit, const char *kind, const char *help);
+/* One row of what the daemon tells: name, value, unit ("", bytes, microseconds ...), kind "counter" or
+ * "gauge", help. */
+typedef int (*skade_counter_fn)(void *arg, const char *name, uint64_t value, const char *unit,
+                                const char *kind, const char *help);
 
 enum { SKADE_ALIVE = 1, SKADE_STALLED = 0 };
-/* All counters of the daemon, from shared memory when it can be seen, also when the daemon is dead.  SKADE_ALIVE,
- * SKADE_STALLED (its heartbeat stands still and its socket doesn't answer), what FN returned, or negative. */
+/* All counters of the daemon, from shared memory when it can be seen, also when the daemon is dead.
+ * SKADE_ALIVE, SKADE_STALLED (its socket doesn't answer and its heartbeat stands still for 1.2 s, so long
+ * does this take then), what FN returned when that isn't 0, or negative. */
 SKADE_API int skade_stats(skade *s, skade_counter_fn fn, void *arg);
 
-/* Counters of this handle: lookups from the map and from the daemon, maps attached, failures to attach by reason. */
+/* Counters of this handle: lookups from the map and from the daemon, maps attached, failures to attach by
+ * reason.  0, or what FN returned. */
 SKADE_API int skade_client_stats(skade *s, skade_counter_fn fn, void *arg);
 
 struct skade_segment {
     uint32_t size;
     uint32_t is_root; /* 1: the root; 0: a part */
-    uint64_t generation, bytes, snapshots, from_seq, to_seq;
-    uint32_t linked;  /* 1: its name is in the directory */
-    const char *file; /* its name */
+    uint64_t generation, bytes;
+    uint64_t snapshots;        /* commits in it; a root has none */
+    uint64_t from_seq, to_seq; /* covers the events in (from_seq, to_seq] */
+    uint32_t linked;           /* 1: its name is in the directory */
+    const char *file;          /* its name */
 };
 typedef int (*skade_segment_fn)(void *arg, const struct skade_segment *segment);
-/* The root and the parts of the current generation.  Number, what FN returned, or negative. */
+/* The root and the parts of the current generation, as they are in shared memory (also with
+ * SKADE_NO_SHM).  Number, what FN returned, or negative: -ENOENT when shared memory can't be seen, with
+ * the reason in skade_errmsg(). */
 SKADE_API int64_t skade_segments(skade *s, skade_segment_fn fn, void *arg);
 
 struct skade_client {
@@ -329,22 +401,28 @@ struct skade_client {
 typedef int (*skade_client_fn)(void *arg, const struct skade_client *client);
 SKADE_API int64_t skade_clients(skade *s, skade_client_fn fn, void *arg);
 
-typedef int (*skade_check_fn)(void *arg, const char *object, uint64_t checked, uint64_t damaged, const char *detail);
-/* Verify the maps this handle sees and, by the daemon, the log's chain; FULL: also every location of the index against
- * the log.  0: nothing damaged, SKADE_EDAMAGED, what FN returned, or negative. */
+typedef int (*skade_check_fn)(void *arg, const char *object, uint64_t checked, uint64_t damaged,
+                              const char *detail);
+/* Checksum the files of the current generation, if they can be seen (also with SKADE_NO_SHM), then let
+ * the daemon verify the log's chain; FULL: also every location of the index against the log.  FN is told
+ * of each object what was looked at (bytes of a file, rows of the log), how much of it is damaged, and
+ * the first damage in words.  0: nothing damaged, SKADE_EDAMAGED, what FN returned, or negative. */
 SKADE_API int skade_verify(skade *s, int full, skade_check_fn fn, void *arg);
 
-/* Write a consistent copy of the log to the descriptor FD.  0 and its newest sequence number and size. */
+/* Write a consistent copy of the log to the descriptor FD.  0 and its newest sequence number and size
+ * (may be NULL); negative: what was written is no backup. */
 SKADE_API int skade_backup(skade *s, int fd, uint64_t *seq, uint64_t *bytes);
 
-/* ---- small helps --------------------------------------------------------------------------------------------------- */
+/* ---- small helps --------------------------------------------------------------------------------------- */
 
-/* RFC 3339 with zone, YYYY-MM-DD (midnight UTC), or microseconds, to microseconds.  0 or SKADE_EINPUT.  Any thread. */
+/* RFC 3339 with zone, YYYY-MM-DD (midnight UTC), or microseconds, to microseconds.  0 or SKADE_EINPUT.
+ * Any thread. */
 SKADE_API int skade_time_parse(const char *text, int64_t *ret);
-/* Microseconds as RFC 3339 UTC with microseconds ("2026-01-02T03:04:05.000006Z"), or as a number when the year is not
- * within 0000 to 9999.  RET has room for 32 bytes; returns it.  Any thread. */
+/* Microseconds as RFC 3339 UTC with microseconds ("2026-01-02T03:04:05.000006Z"), or as a number when the
+ * year is not within 0000 to 9999.  RET has room for 32 bytes; returns it.  Any thread. */
 SKADE_API char *skade_time_format(int64_t time_us, char *ret);
-/* Is NAME a table name?  0, or SKADE_EINPUT and, if WHY is not NULL, the reason (lent for ever).  Any thread. */
+/* Is NAME a table name?  0, or SKADE_EINPUT and, if WHY is not NULL, the reason (lent for ever).  Any
+ * thread. */
 SKADE_API int skade_name_check(const char *name, const char **why);
 /* "8-4-4-4-12" hexadecimal to 16 bytes and back (37 bytes with the NUL).  Any thread. */
 SKADE_API int skade_uuid_parse(const char *text, unsigned char *ret);

@@ -1,5 +1,6 @@
 /*
- * Counters: the daemon's, from its control page, so that they can be read when it is dead or hangs; and the handle's own.
+ * Counters: the daemon's, from its control page, so that they can be read when it is dead or hangs; and the
+ * handle's own.
  */
 #include "client.h"
 
@@ -8,7 +9,7 @@
 #define ALIVE_MS 1200 /* more than twice the time between two heartbeats */
 #define ALIVE_STEP_MS 50
 
-/* ---- is it alive? ------------------------------------------------------------------------------------------------- */
+/* ---- is it alive? -------------------------------------------------------------------------------------- */
 
 static bool answers(skade *s)
 {
@@ -34,13 +35,14 @@ static bool beats(skade *s, uint64_t before, int64_t deadline)
     return true;
 }
 
-/* One that answers is alive; one that doesn't may be alive and not for us.  BEFORE was read at the beginning. */
+/* One that answers is alive; one that doesn't may be alive and not for us.  BEFORE was read at the
+ * beginning. */
 static int liveness(skade *s, uint64_t before, int64_t deadline)
 {
     return answers(s) || beats(s, before, deadline) ? SKADE_ALIVE : SKADE_STALLED;
 }
 
-/* ---- the daemon's ------------------------------------------------------------------------------------------------------ */
+/* ---- the daemon's -------------------------------------------------------------------------------------- */
 
 static int tell(skade *s, skade_counter_fn fn, void *arg, const struct counter_row *row, uint64_t value)
 {
@@ -152,7 +154,7 @@ int skade_stats(skade *s, skade_counter_fn fn, void *arg)
     return (int)call_end(&c, r);
 }
 
-/* ---- the handle's -------------------------------------------------------------------------------------------------------- */
+/* ---- the handle's -------------------------------------------------------------------------------------- */
 
 static const struct counter_row client_rows[] = {
 #define ROW(name, help) { #name, "counter", "", help },

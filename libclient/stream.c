@@ -13,7 +13,7 @@
 #define READ_SIZE 16384u /* room for what comes next, when nothing tells how long it is */
 #define FIRST_FD 3       /* 0, 1 and 2 belong to whoever prints */
 
-/* ---- deadlines --------------------------------------------------------------------------------------------- */
+/* ---- deadlines ----------------------------------------------------------------------------------------- */
 
 int64_t clock_ms(void)
 {
@@ -57,7 +57,7 @@ bool deadline_pause(int64_t deadline, unsigned ms)
     return true;
 }
 
-/* ---- is the number still ours? ------------------------------------------------------------------------------ */
+/* ---- is the number still ours? ------------------------------------------------------------------------- */
 
 static bool is_same_socket(int fd, dev_t dev, ino_t ino)
 {
@@ -65,8 +65,8 @@ static bool is_same_socket(int fd, dev_t dev, ino_t ino)
     return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode) && st.st_dev == dev && st.st_ino == ino;
 }
 
-/* The host program may have closed our descriptor and got its number for something of its own: then it is not ours to
- * close, either. */
+/* The host program may have closed our descriptor and got its number for something of its own: then it is
+ * not ours to close, either. */
 static bool still_ours(struct stream *s)
 {
     if (s->fd < 0)
@@ -121,7 +121,7 @@ int stream_await(struct stream *s, int64_t deadline)
     return r < 0 ? r : 0;
 }
 
-/* ---- connecting --------------------------------------------------------------------------------------------- */
+/* ---- connecting ---------------------------------------------------------------------------------------- */
 
 static int move_up(int fd)
 {
@@ -238,7 +238,7 @@ void stream_shrink(struct stream *s)
     s->in_pos = s->in_len = s->in_cap = 0;
 }
 
-/* ---- sending ------------------------------------------------------------------------------------------------ */
+/* ---- sending ------------------------------------------------------------------------------------------- */
 
 int stream_send(struct stream *s, const void *data, size_t len, int64_t deadline)
 {
@@ -267,7 +267,7 @@ int stream_send(struct stream *s, const void *data, size_t len, int64_t deadline
     return 0;
 }
 
-/* ---- receiving ---------------------------------------------------------------------------------------------- */
+/* ---- receiving ----------------------------------------------------------------------------------------- */
 
 /* Make room for NEED bytes from in_pos on.  Frames that were lent are invalid after it. */
 static int make_room(struct stream *s, size_t need)

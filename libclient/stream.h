@@ -1,9 +1,10 @@
 /*
  * One connection to the daemon: bytes out, frames in, everything within a deadline.
  *
- * The descriptor lives in a process that isn't ours.  Host programs close what they don't know, reuse numbers, and
- * fork.  So the number is always 3 or more, and before each use it is proved by device and inode that it still means
- * our socket; a number that means something else is forgotten: never written to, never closed.
+ * The descriptor lives in a process that isn't ours.  Host programs close what they don't know, reuse
+ * numbers, and fork.  So the number is always 3 or more, and before each use it is proved by device and
+ * inode that it still means our socket; a number that means something else is forgotten: never written to,
+ * never closed.
  *
  * Nothing here raises a signal.  Callers keep errno and the cancellation state (struct call in client.h).
  */
@@ -15,7 +16,7 @@
 
 #include <sys/types.h>
 
-/* ---- deadlines: milliseconds of CLOCK_MONOTONIC ---- */
+/* ---- deadlines: milliseconds of CLOCK_MONOTONIC -------------------------------------------------------- */
 
 #define DEADLINE_NEVER INT64_MAX
 
@@ -23,10 +24,11 @@ int64_t clock_ms(void);
 int64_t deadline_in(int64_t timeout_ms); /* < 0: DEADLINE_NEVER */
 int deadline_left(int64_t deadline);     /* for poll(): milliseconds, at least 0; -1: for ever */
 int64_t deadline_sooner(int64_t deadline, int64_t timeout_ms);
-/* Sleep up to about MS, at random so that a crowd spreads, never beyond DEADLINE.  False when that has passed. */
+/* Sleep up to about MS, at random so that a crowd spreads, never beyond DEADLINE.  False when that has
+ * passed. */
 bool deadline_pause(int64_t deadline, unsigned ms);
 
-/* ---- streams ---- */
+/* ---- streams ------------------------------------------------------------------------------------------- */
 
 struct stream {
     int fd; /* -1: not connected */
@@ -50,9 +52,9 @@ struct frame {
 #define STREAM_LOST (-ECONNRESET)
 
 /*
- * Connect to the socket PATH, whose process must run as UID or root.  Waits while the daemon's backlog is full.
- * 0; SKADE_EUNREACHABLE, SKADE_EDENIED, SKADE_EFOREIGN, SKADE_ETIMEOUT, SKADE_EINPUT (path too long), with the story in
- * MSG.
+ * Connect to the socket PATH, whose process must run as UID or root.  Waits while the daemon's backlog is
+ * full. 0; SKADE_EUNREACHABLE, SKADE_EDENIED, SKADE_EFOREIGN, SKADE_ETIMEOUT, SKADE_EINPUT (path too long),
+ * with the story in MSG.
  */
 int stream_open(struct stream *s, const char *path, uint32_t uid, int64_t deadline, struct errmsg *msg);
 
@@ -63,8 +65,8 @@ void stream_close(struct stream *s);
 bool stream_is_alive(struct stream *s);
 
 /*
- * Send LEN bytes.  0; 1 when the other side spoke or left before all was sent, so that the caller should receive and then
- * close (cut tells whether a part was sent); STREAM_LOST, SKADE_ETIMEOUT.
+ * Send LEN bytes.  0; 1 when the other side spoke or left before all was sent, so that the caller should
+ * receive and then close (cut tells whether a part was sent); STREAM_LOST, SKADE_ETIMEOUT.
  */
 int stream_send(struct stream *s, const void *data, size_t len, int64_t deadline);
 

@@ -1,8 +1,8 @@
 /*
  * Views: a frozen moment (log, sequence number V) and the maps that were current then.
  *
- * What the maps cover up to V is final: nothing about V can change any more, so no page has to be proved current and no
- * daemon has to be there.  The rest is asked as of V.
+ * What the maps cover up to V is final: nothing about V can change any more, so no page has to be proved
+ * current and no daemon has to be there.  The rest is asked as of V.
  */
 #include "client.h"
 
@@ -13,10 +13,11 @@ struct skade_view {
     struct uuid log;
 };
 
-/* ---- opening ------------------------------------------------------------------------------------------------------ */
+/* ---- opening ------------------------------------------------------------------------------------------- */
 
-/* A map has the present moment beside it.  If the page can't be proved current, the daemon's word counts; if there is
- * none, the page's moment is one that was, and everything that the view says about it is true. */
+/* A map has the present moment beside it.  If the page can't be proved current, the daemon's word counts;
+ * if there is none, the page's moment is one that was, and everything that the view says about it is
+ * true. */
 static int choose_moment(skade *s, struct moment *m, uint64_t *seq)
 {
     int r = moment_take(s, m);
@@ -86,7 +87,7 @@ void skade_view_log(const skade_view *v, unsigned char *ret)
     memcpy(ret, v->log.b, sizeof v->log.b);
 }
 
-/* ---- asking ---------------------------------------------------------------------------------------------------------- */
+/* ---- asking -------------------------------------------------------------------------------------------- */
 
 static struct moment moment_of(const skade_view *v)
 {

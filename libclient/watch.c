@@ -1,12 +1,13 @@
 /*
  * Watching: every event once and in order, as they come, over as many connections as it takes.
  *
- *     start ---> wait for events ---> deliver ---> wait ...          until the callback, the timeout or an error ends it
+ *     start ---> wait for events ---> deliver ---> wait ...      until the callback, the timeout or an error
  *       ^             |
  *       +- connect <--+ the connection broke: go on after the last event delivered
  *
- * Until what was there at the beginning is delivered, the daemon is at work and gets the handle's patience; after that
- * the caller's timeout runs from the last event.  A thread may be cancelled while it waits: nothing is half done then.
+ * Until what was there at the beginning is delivered, the daemon is at work and gets the handle's patience;
+ * after that the caller's timeout runs from the last event.  A thread may be cancelled while it waits:
+ * nothing is half done then.
  */
 #include "client.h"
 
@@ -27,7 +28,7 @@ struct watch {
     bool idle_over;  /* nothing came for the caller's timeout */
 };
 
-/* ---- waiting, the only place where cancellation is let in --------------------------------------------------------- */
+/* ---- waiting, the only place where cancellation is let in ---------------------------------------------- */
 
 static int wait_for_input(struct watch *w, int64_t deadline)
 {
@@ -45,7 +46,7 @@ static bool pause_before_retry(struct watch *w, unsigned ms)
     return time_left;
 }
 
-/* ---- starting ------------------------------------------------------------------------------------------------------- */
+/* ---- starting ------------------------------------------------------------------------------------------ */
 
 static int start(struct watch *w)
 {
@@ -77,7 +78,7 @@ static int reconnect(struct watch *w)
     }
 }
 
-/* ---- going on --------------------------------------------------------------------------------------------------------- */
+/* ---- going on ------------------------------------------------------------------------------------------ */
 
 static bool is_catching_up(const struct watch *w)
 {
@@ -123,7 +124,7 @@ static int next(struct watch *w)
     return r < 0 ? waited_in_vain(w, r) : receive(w);
 }
 
-/* ---- ending ----------------------------------------------------------------------------------------------------------- */
+/* ---- ending -------------------------------------------------------------------------------------------- */
 
 static int send_cancel(struct watch *w)
 {
@@ -164,7 +165,7 @@ static void finish(struct watch *w)
     s->msg = story;
 }
 
-/* ---- all of it --------------------------------------------------------------------------------------------------------- */
+/* ---- all of it ----------------------------------------------------------------------------------------- */
 
 static int run(struct watch *w)
 {

@@ -13,6 +13,7 @@
  *   skade.<uid>.<instance>.v1.<epoch>.ctl         a second link of it, by which a later daemon finds and retires it
  *   skade.<uid>.<instance>.v1.<epoch>.<gen>.root  a root
  *   skade.<uid>.<instance>.v1.<epoch>.<gen>.part  a part, made by generation <gen>
+ *   skade.<uid>.<instance>.v1.<epoch>.<n>.tmp     on its way to one of these names
  *   skade.<uid>.<instance>.v1.lock                the daemon's lock, never removed
  *
  * <uid> is the decimal uid of the run directory's owner, <epoch> and <gen> are 16 hexadecimal digits.

@@ -5,9 +5,8 @@
 #include <stdlib.h>
 
 #define ROOT_BYTES_MAX ((size_t)1 << 40)
-#define BATCH 512 /* queries between rules before and rules after; a bit on the stack for each */
 
-/* ---- attaching --------------------------------------------------------------------------------------------- */
+/* ---- attaching ----------------------------------------------------------------------------------------- */
 
 struct part_map *part_map_ref(struct part_map *p)
 {
@@ -181,7 +180,7 @@ int generation_open(struct generation **ret, const struct shm_place *place, uint
     return 0;
 }
 
-/* ---- searching: what the parts say ------------------------------------------------------------------------- */
+/* ---- searching: what the parts say --------------------------------------------------------------------- */
 
 /* What a part said, RESULT about HIT, as the answer of the whole; r <= 0: nothing, or damage. */
 static int take(struct found *ret, int result, uint32_t part)
@@ -283,7 +282,7 @@ int generation_search_earliest(const struct generation *g, uint32_t table, uint6
     return ret->status == 1;
 }
 
-/* ---- rules for tables -------------------------------------------------------------------------------------- */
+/* ---- rules for tables ---------------------------------------------------------------------------------- */
 
 /* The table's row, when it is there just after event AT. */
 static bool table_at(const struct generation *g, uint32_t table, uint64_t at, struct root_table *ret)
@@ -292,13 +291,14 @@ static bool table_at(const struct generation *g, uint32_t table, uint64_t at, st
            (ret->dropped_seq == SEQ_MAX || ret->dropped_seq > at);
 }
 
-/* What a commit of the table is worth at AT.  Watermarks only rise: what is above the newest one was never retired;
- * what is below it, before that retirement, may have been under an older one that the root doesn't know. */
-static int judge(const struct root_table *row, uint64_t seq, uint64_t at)
+/* What a commit of the table is worth at AT.  Watermarks only rise: what is above the newest one was never
+ * retired; what is below it, before that retirement, may have been under an older one that the root
+ * doesn't know. */
+static int judge(uint64_t watermark, uint64_t retired_by, uint64_t seq, uint64_t at)
 {
-    if (seq > row->watermark)
+    if (seq > watermark)
         return 1;
-    return row->retired_by <= at ? SKADE_EEXPIRED : -EAGAIN;
+    return retired_by <= at ? SKADE_EEXPIRED : -EAGAIN;
 }
 
 /* R is what a search about the table of ROW returned. */
@@ -307,7 +307,7 @@ static int rule(const struct root_table *row, int r, uint64_t at, struct found *
     if (r < 0)
         return r;
     if (r == 1)
-        ret->status = judge(row, ret->hit.seq, at);
+        ret->status = judge(row->watermark, row->retired_by, ret->hit.seq, at);
     if (ret->status == SKADE_EEXPIRED)
         ret->retired_by = row->retired_by;
     return ret->status;
@@ -383,83 +383,80 @@ int generation_location(const struct generation *g, const struct found *f, char 
     return part_location(g->parts[f->part]->part, f->hit.ref, buf, cap, need);
 }
 
-/* ---- a batch ----------------------------------------------------------------------------------------------- */
+/* ---- a batch ------------------------------------------------------------------------------------------- */
 
-/* Which queries of a batch are ours to answer: the others were answered elsewhere before. */
+#define BATCH 256 /* queries between the rules before and the rules after */
+#define AHEAD 16  /* rows of tables are asked from memory so many queries before they are read */
+
+/* The rules for the queries of a batch, read once, before the parts are asked. */
 struct batch {
-    uint64_t asked[BATCH / 64];
+    struct {
+        uint64_t watermark;
+        uint64_t retired_by;
+    } rule[BATCH];
+    bool asked[BATCH]; /* the others were answered elsewhere before */
 };
 
-static bool is_asked(const struct batch *b, size_t i)
-{
-    return b->asked[i / 64] >> i % 64 & 1;
-}
-
-/* Before the parts are asked: sort out what has no table to ask about. */
-static void begin_batch(const struct generation *g, struct batch *b, struct part_query *queries, size_t n,
+/* Before: note the rules, sort out what has no table to ask about. */
+static void begin_query(const struct generation *g, struct batch *b, size_t i, struct part_query *q,
                         uint64_t at)
 {
     struct root_table row;
 
-    *b = (struct batch){ { 0 } };
+    b->asked[i] = q->status == PART_ASK;
+    if (!b->asked[i])
+        return;
+    if (!table_at(g, q->table, at, &row)) {
+        q->status = PART_ERROR;
+        q->error = SKADE_ENOTABLE;
+        return;
+    }
+    b->rule[i].watermark = row.watermark;
+    b->rule[i].retired_by = row.retired_by;
+}
+
+static void begin_batch(const struct generation *g, struct batch *b, struct part_query *queries, size_t n,
+                        uint64_t at)
+{
+    for (size_t i = 0; i < n && i < AHEAD; i++)
+        root_prefetch_table(g->root, queries[i].table);
     for (size_t i = 0; i < n; i++) {
-        struct part_query *q = &queries[i];
-        if (q->status != PART_ASK)
-            continue;
-        b->asked[i / 64] |= 1ull << i % 64;
-        if (!table_at(g, q->table, at, &row)) {
-            q->status = PART_ERROR;
-            q->error = SKADE_ENOTABLE;
-        }
+        if (i + AHEAD < n)
+            root_prefetch_table(g->root, queries[i + AHEAD].table);
+        begin_query(g, b, i, &queries[i], at);
     }
 }
 
-/* Does the query's hit mean something?  A location that doesn't fit into the buffer is of a row that was found. */
+/* Does the query's hit mean something?  A location that doesn't fit into the buffer is of a row that was
+ * found. */
 static bool has_hit(const struct part_query *q)
 {
     return q->status == PART_FOUND || (q->status == PART_ERROR && q->error == -ERANGE);
 }
 
-/* The rules for the table of a query that has a hit: what found.status would be. */
-static int judge_query(const struct generation *g, const struct part_query *q, uint64_t at,
-                       uint64_t *retired_by)
+/* After: what found.status would be.  Returns the retiring event or 0. */
+static uint64_t end_query(const struct batch *b, size_t i, struct part_query *q, uint64_t at)
 {
-    struct root_table row;
-
-    if (q->hit.seq > at)
-        return SKADE_ENOSNAPSHOT;
-    if (!table_at(g, q->table, at, &row))
-        return SKADE_ENOTABLE;
-    int status = judge(&row, q->hit.seq, at);
-    if (status == SKADE_EEXPIRED)
-        *retired_by = row.retired_by;
-    return status;
-}
-
-/* After the parts were asked.  Returns the retiring event or 0. */
-static uint64_t end_query(const struct generation *g, struct part_query *q, uint64_t at)
-{
-    uint64_t retired_by = 0;
     int status = SKADE_ENOSNAPSHOT;
 
-    if (has_hit(q))
-        status = judge_query(g, q, at, &retired_by);
-    else if (q->status == PART_ERROR)
-        return 0;
+    if (has_hit(q) && q->hit.seq <= at)
+        status = judge(b->rule[i].watermark, b->rule[i].retired_by, q->hit.seq, at);
+    else if (q->status == PART_ERROR && !has_hit(q))
+        return 0; /* no table, damage */
     if (status == 1 && q->status == PART_ERROR)
         return 0; /* -ERANGE */
     q->error = status;
     q->status = status == 1 ? PART_FOUND : status == SKADE_ENOSNAPSHOT ? PART_ASK : PART_ERROR;
-    return retired_by;
+    return status == SKADE_EEXPIRED ? b->rule[i].retired_by : 0;
 }
 
-static void end_batch(const struct generation *g, const struct batch *b, struct part_query *queries, size_t n,
-                      uint64_t at, uint64_t *retired)
+static void end_batch(const struct batch *b, struct part_query *queries, size_t n, uint64_t at,
+                      uint64_t *retired)
 {
     for (size_t i = 0; i < n; i++) {
-        if (!is_asked(b, i))
+        if (!b->asked[i])
             continue;
-        uint64_t retired_by = end_query(g, &queries[i], at);
+        uint64_t retired_by = end_query(b, i, &queries[i], at);
         if (retired)
             retired[i] = retired_by;
     }
@@ -468,13 +465,14 @@ static void end_batch(const struct generation *g, const struct batch *b, struct 
 void generation_find_many(const struct generation *g, struct part_query *queries, size_t n, uint64_t at,
                           uint64_t *retired)
 {
+    struct batch b;
+
     for (size_t done = 0; done < n; done += BATCH) {
         struct part_query *q = queries + done;
         size_t count = n - done < BATCH ? n - done : BATCH;
-        struct batch b;
         begin_batch(g, &b, q, count, at);
         for (uint32_t i = 0; i < g->parts_count; i++)
             part_find_many(g->parts[i]->part, q, count, i);
-        end_batch(g, &b, q, count, at, retired ? retired + done : NULL);
+        end_batch(&b, q, count, at, retired ? retired + done : NULL);
     }
 }

@@ -1,9 +1,9 @@
 /*
- * A generation: a root and its parts, and what they answer together.  The client library and the daemon ask the same
- * code.
+ * A generation: a root and its parts, and what they answer together.  The client library and the daemon ask
+ * the same code.
  *
- * Parts are probed oldest first, since the first location of a snapshot wins.  An answer is what this generation
- * knows: whether that is enough is for the caller to decide, from covered and the control page.
+ * Parts are probed oldest first, since the first location of a snapshot wins.  An answer is what this
+ * generation knows: whether that is enough is for the caller to decide, from covered and the control page.
  */
 #ifndef SKADE_GENERATION_H
 #define SKADE_GENERATION_H
@@ -41,9 +41,10 @@ struct generation *generation_ref(struct generation *g);
 void generation_unref(struct generation *g);
 
 /*
- * Attach generation NUMBER of EPOCH: map and check the root, map and check its parts, taking over those that OLD (may
- * be NULL) already maps.  LOG must be the log's uuid in every header.  VERIFY_MAX: files up to this size are
- * checksummed whole.  0 and gives *RET; -ENOENT when a name is gone; SKADE_EDAMAGED, SKADE_EFOREIGN, SKADE_EVERSION ...
+ * Attach generation NUMBER of EPOCH: map and check the root, map and check its parts, taking over those that
+ * OLD (may be NULL) already maps.  LOG must be the log's uuid in every header.  VERIFY_MAX: files up to this
+ * size are checksummed whole.  0 and gives *RET; -ENOENT when a name is gone; SKADE_EDAMAGED, SKADE_EFOREIGN,
+ * SKADE_EVERSION ...
  */
 int generation_open(struct generation **ret, const struct shm_place *place, uint64_t epoch, uint64_t number,
                     const struct uuid *log, const struct generation *old, uint64_t verify_max,
@@ -51,16 +52,16 @@ int generation_open(struct generation **ret, const struct shm_place *place, uint
 
 /* Where a commit is. */
 struct found {
-    int status; /* 1; SKADE_ENOTABLE, SKADE_ENOSNAPSHOT, SKADE_EEXPIRED; -EAGAIN: this generation can't tell */
+    int status; /* 1; SKADE_ENOTABLE, _ENOSNAPSHOT, _EEXPIRED; -EAGAIN: this generation can't tell */
     uint32_t part;
     uint64_t retired_by; /* SKADE_EEXPIRED */
     struct part_hit hit; /* also with SKADE_EEXPIRED */
 };
 
-/* Questions as of event AT (SEQ_MAX: all this generation knows), by the rules for tables: a table that wasn't there or
- * was dropped is SKADE_ENOTABLE, a commit under the watermark SKADE_EEXPIRED when the retirement is visible at AT, and
- * -EAGAIN when it is younger than AT (an older watermark isn't known here).  They return RET->status, or a negative
- * error for damage. */
+/* Questions as of event AT (SEQ_MAX: all this generation knows), by the rules for tables: a table that
+ * wasn't there or was dropped is SKADE_ENOTABLE, a commit under the watermark SKADE_EEXPIRED when the
+ * retirement is visible at AT, and -EAGAIN when it is younger than AT (an older watermark isn't known
+ * here).  They return RET->status, or a negative error for damage. */
 int generation_find(const struct generation *g, uint32_t table, int64_t id, uint64_t at, struct found *ret);
 int generation_head(const struct generation *g, uint32_t table, uint64_t at, struct found *ret);
 int generation_as_of(const struct generation *g, uint32_t table, int64_t time_us, uint64_t at,
@@ -82,13 +83,14 @@ int generation_location(const struct generation *g, const struct found *f, char 
                         size_t *need);
 
 /*
- * A batch: queries as part_find_many() takes them, over all parts, by the rules for tables as of AT.  Queries whose
- * status is not PART_ASK are left alone.  The others get in error what found.status would be, and as status
+ * A batch: queries as part_find_many() takes them, over all parts, by the rules for tables as of AT.  Queries
+ * whose status is not PART_ASK are left alone.  The others get in error what found.status would be, and as
+ * status
  *
  *   PART_FOUND   error is 1; location and hit are there
  *   PART_ASK     error is SKADE_ENOSNAPSHOT: so the same array can be asked elsewhere next
- *   PART_ERROR   anything else, -ERANGE included (found, but location_len bytes are needed); with SKADE_EEXPIRED the hit
- *                is there, and retired[i] (RETIRED may be NULL) is the retiring event
+ *   PART_ERROR   anything else, -ERANGE included (found, but location_len bytes are needed); with SKADE_EEXPIRED
+ *                the hit is there, and retired[i] (RETIRED may be NULL) is the retiring event
  */
 void generation_find_many(const struct generation *g, struct part_query *queries, size_t n, uint64_t at,
                           uint64_t *retired);

@@ -7,10 +7,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* ---- text ------------------------------------------------------------------------------------------------- */
+/* ---- text ---------------------------------------------------------------------------------------------- */
 
-/* How long is the character that begins with FIRST?  0 when none does: no continuation byte, and no byte that could
- * only begin an overlong form (c0, c1) or something above U+10FFFF (f5 and up). */
+/* How long is the character that begins with FIRST?  0 when none does: no continuation byte, and no byte
+ * that could only begin an overlong form (c0, c1) or something above U+10FFFF (f5 and up). */
 static size_t utf8_length(uint8_t first)
 {
     if (first < 0x80)
@@ -119,7 +119,7 @@ const char *instance_name_problem(const char *name)
     return len == 0 ? "it is empty" : NULL;
 }
 
-/* ---- names of shared-memory files -------------------------------------------------------------------------- */
+/* ---- names of shared-memory files ---------------------------------------------------------------------- */
 
 static const struct {
     const char *suffix;

@@ -8,7 +8,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* ---- instruction sets -------------------------------------------------------------------------------------- */
+/* ---- instruction sets ------------------------------------------------------------------------------------ */
 
 const struct part_kernel *part_kernel_of(enum part_isa isa)
 {
@@ -53,7 +53,7 @@ void part_use_isa(struct part *p, enum part_isa isa)
     p->kernel = part_kernel_of(isa);
 }
 
-/* ---- opening ----------------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------------------- */
 
 uint64_t part_header_check(const void *base, uint32_t header_len)
 {
@@ -181,7 +181,7 @@ uint64_t part_rows(const struct part *p)
     return p->header.rows;
 }
 
-/* ---- by id ------------------------------------------------------------------------------------------------- */
+/* ---- by id ----------------------------------------------------------------------------------------------- */
 
 int part_find(const struct part *p, uint32_t table, int64_t id, struct part_hit *ret)
 {
@@ -198,7 +198,7 @@ void part_find_many(const struct part *p, struct part_query *queries, size_t n, 
     p->kernel->find_many(p, queries, n, part_no);
 }
 
-/* ---- by ref ------------------------------------------------------------------------------------------------ */
+/* ---- by ref ---------------------------------------------------------------------------------------------- */
 
 int part_record(const struct part *p, uint32_t ref, struct part_hit *ret)
 {
@@ -224,7 +224,7 @@ int part_location(const struct part *p, uint32_t ref, char *buf, size_t cap, siz
     return r;
 }
 
-/* ---- by order ---------------------------------------------------------------------------------------------- */
+/* ---- by order -------------------------------------------------------------------------------------------- */
 
 /* Load the row that an order of TABLE has at POSITION. */
 static bool load_of(const struct part *p, uint32_t table, uint32_t ref, struct part_hit *ret)

@@ -22,7 +22,7 @@
 /* Fewer queries than this aren't worth a pipeline. */
 #define FEW 4
 
-/* ---- one block ---------------------------------------------------------------------------------------------- */
+/* ---- one block ------------------------------------------------------------------------------------------- */
 
 static inline void prefetch_block(const struct part_block *block)
 {
@@ -47,7 +47,7 @@ static inline uint32_t find_in(const struct part *p, uint64_t block, int64_t key
     return slot < 0 ? PART_NO_REF : (uint32_t)(block * PART_SLOTS + (unsigned)slot);
 }
 
-/* ---- the tree: the guaranteed path -------------------------------------------------------------------------- */
+/* ---- the tree: the guaranteed path ----------------------------------------------------------------------- */
 
 static uint64_t tree_leaf(const struct stree64 *tree, int64_t q)
 {
@@ -69,7 +69,7 @@ static uint32_t find_by_tree(const struct part *p, int64_t key, uint32_t table)
     return PART_NO_REF;
 }
 
-/* ---- the direct probe ---------------------------------------------------------------------------------------- */
+/* ---- the direct probe ------------------------------------------------------------------------------------ */
 
 /* 0 or 1, without a branch. */
 static inline unsigned may_be_before(const struct part_block *block, uint32_t marks, int64_t key)
@@ -115,7 +115,7 @@ static inline uint32_t find_ref(const struct part *p, int64_t key, uint32_t tabl
     return PART_NO_REF;
 }
 
-/* ---- one question -------------------------------------------------------------------------------------------- */
+/* ---- one question ---------------------------------------------------------------------------------------- */
 
 static inline int answer_one(const struct part *p, uint32_t ref, int64_t id, struct part_hit *ret)
 {

@@ -39,7 +39,7 @@ static uint64_t src_of(size_t input, uint64_t place)
     return (uint64_t)input << 32 | place;
 }
 
-/* ---- as a source ------------------------------------------------------------------------------------------- */
+/* ---- as a source ----------------------------------------------------------------------------------------- */
 
 /* Read the row at PLACE of an input and find its table.  0 or damaged. */
 static int read_row(const struct input *in, uint64_t place, struct record *ret, uint32_t *table)
@@ -172,7 +172,7 @@ static const struct plan_source merge_source = {
     .row = merge_row, .order = merge_order, .sample = merge_sample, .free = merge_free
 };
 
-/* ---- tables: the union, each with the template that most of its rows had --------------------------------------- */
+/* ---- tables: the union, each with the template that most of its rows had --------------------------------- */
 
 /* The lowest table number that an input has next.  false: all are through. */
 static bool next_number(const struct merge *m, uint32_t *ret)
@@ -284,7 +284,7 @@ static int join_tables(struct part_plan *plan)
     return rows == plan->header.rows ? 0 : SKADE_EDAMAGED;
 }
 
-/* ---- rows -------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------------------ */
 
 /* Where the merge stands in the blocks of one input. */
 struct cursor {
@@ -392,7 +392,7 @@ static int merge_rows(struct part_plan *plan)
     return r < 0 ? r : merge_extras(plan);
 }
 
-/* ---- the plan ---------------------------------------------------------------------------------------------- */
+/* ---- the plan -------------------------------------------------------------------------------------------- */
 
 static int add_input(struct merge *m, size_t i, const struct part *part)
 {

@@ -12,9 +12,6 @@
 
 #define HUGE_PAGE (2ul << 20)
 
-/* Rows ahead whose memory is asked for while one is written. */
-#define PREFETCH_AHEAD 16
-
 void *plan_alloc(size_t n, size_t size)
 {
     return calloc(n ? n : 1, size);
@@ -165,7 +162,7 @@ static int place(struct part_plan *plan)
     return plan->header.blocks.count * PART_SLOTS > PART_ROWS_MAX ? SKADE_EFULL : 0;
 }
 
-/* ---- times: rows in blocks keep 48 bits, nine years --------------------------------------------------------- */
+/* ---- times: rows in blocks keep 48 bits, nine years ------------------------------------------------------ */
 
 #define TIME_SAMPLES 512
 
@@ -218,7 +215,7 @@ static bool time_fits(const struct part_plan *plan, int64_t time_us)
            (uint64_t)time_us - (uint64_t)plan->header.time_base <= PART_TIME_MAX;
 }
 
-/* ---- rows, as blocks and extras have them ------------------------------------------------------------------- */
+/* ---- rows, as blocks and extras have them ---------------------------------------------------------------- */
 
 /* The row SRC, decided: whole if it is an escape. */
 static int block_row(struct part_plan *plan, uint64_t src, struct plan_row *ret)
@@ -260,7 +257,7 @@ static int measure_heap(struct part_plan *plan)
     return r;
 }
 
-/* ---- texts: each prefix and suffix once --------------------------------------------------------------------- */
+/* ---- texts: each prefix and suffix once ------------------------------------------------------------------ */
 
 static int texts_init(struct plan_texts *texts, size_t count)
 {
@@ -324,7 +321,7 @@ static int collect_texts(struct part_plan *plan)
     return r;
 }
 
-/* ---- layout ------------------------------------------------------------------------------------------------ */
+/* ---- layout ---------------------------------------------------------------------------------------------- */
 
 /* Ranks cost 16 bytes per 64 numbers.  Tables that are spread so thin that these would outweigh the tables are
  * searched instead. */
@@ -423,7 +420,7 @@ int plan_layout(struct part_plan *plan)
     return 0;
 }
 
-/* ---- filling ----------------------------------------------------------------------------------------------- */
+/* ---- filling --------------------------------------------------------------------------------------------- */
 
 struct filling {
     struct part_plan *plan;
@@ -486,7 +483,7 @@ static int fill_block(struct filling *f, uint64_t block, struct part_block *ret,
     for (size_t i = plan->first[block]; i < plan->first[block + 1]; i++, used++) {
         struct plan_row row;
         if (plan->source->prefetch)
-            plan->source->prefetch(plan, plan->items[min_size(i + PREFETCH_AHEAD, plan->item_count - 1)].src);
+            plan->source->prefetch(plan, plan->items[min_size(i + PLAN_PREFETCH, plan->item_count - 1)].src);
         int r = block_row(plan, plan->items[i].src, &row);
         if (r == 0)
             r = put_escape(f, &row);

@@ -16,6 +16,9 @@
 /* Blocks get 6 * 0.78 rows on average: more gaps cost memory, fewer cost neighbours. */
 #define PLAN_ROWS_PER_100_BLOCKS 468
 
+/* How many rows ahead memory is asked for. */
+#define PLAN_PREFETCH 16
+
 struct plan_item {
     uint64_t key; /* order: unsigned */
     uint64_t src;

@@ -34,7 +34,7 @@ static const struct rows *rows_of(const struct part_plan *plan)
     return plan->state;
 }
 
-/* ---- as a source ------------------------------------------------------------------------------------------- */
+/* ---- as a source ----------------------------------------------------------------------------------------- */
 
 static int rows_row(struct part_plan *plan, uint64_t src, bool whole, struct plan_row *ret)
 {
@@ -65,6 +65,8 @@ static int rows_order(struct part_plan *plan, uint32_t index, uint32_t *order, i
     uint32_t moved = 0;
     for (uint32_t i = 0; i < t->order_count; i++) {
         const struct kept_row *kept = &rows->kept[by_table[i]];
+        if (i + PLAN_PREFETCH < t->order_count)
+            rows_prefetch(plan, by_table[i + PLAN_PREFETCH]);
         order[i] = kept->ref;
         if (kept->word & PART_MOVES_HEAD) {
             times[moved] = kept->time_us;
@@ -99,7 +101,7 @@ static const struct plan_source rows_source = {
     .row = rows_row, .order = rows_order, .sample = rows_sample, .prefetch = rows_prefetch, .free = rows_free
 };
 
-/* ---- tables ------------------------------------------------------------------------------------------------ */
+/* ---- tables ---------------------------------------------------------------------------------------------- */
 
 /* Sort the events by table; items and scratch are free for it. */
 static void group_by_table(struct part_plan *plan, struct rows *rows)
@@ -164,7 +166,7 @@ static uint32_t table_index(const struct part_plan *plan, uint32_t number)
     return (uint32_t)(t - plan->tables);
 }
 
-/* ---- templates: the most common look of some rows of the table, the newest of equally common ones ------------ */
+/* ---- templates: the most common look of some rows of the table, the newest of equally common ones -------- */
 
 #define TEMPLATE_SAMPLES 8
 
@@ -208,7 +210,7 @@ static void choose_templates(struct part_plan *plan, const struct rows *rows)
         plan->tables[i].template = choose_template(rows, &plan->tables[i]);
 }
 
-/* ---- rows -------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------------------ */
 
 static bool is_indexed(const struct event *e)
 {
@@ -272,7 +274,7 @@ static int keep_rows(struct part_plan *plan, struct rows *rows)
     return 0;
 }
 
-/* ---- equal keys: the same id again, or another table by chance ----------------------------------------------- */
+/* ---- equal keys: the same id again, or another table by chance ------------------------------------------- */
 
 /* Put a run of equal keys in order of their table, then of sequence, in which it is. */
 static void sort_run(struct part_plan *plan, const struct rows *rows, struct plan_item *run, size_t n)
@@ -327,7 +329,7 @@ static int sort_extras(struct part_plan *plan)
     return 0;
 }
 
-/* ---- the plan ---------------------------------------------------------------------------------------------- */
+/* ---- the plan -------------------------------------------------------------------------------------------- */
 
 static int make_room(struct part_plan *plan, size_t n)
 {

@@ -77,7 +77,7 @@ static inline uint64_t load_u64(const void *from)
     return value;
 }
 
-/* ---- tables ------------------------------------------------------------------------------------------------ */
+/* ---- tables ---------------------------------------------------------------------------------------------- */
 
 /* No such table. */
 #define PART_NO_TABLE UINT32_MAX
@@ -137,7 +137,7 @@ static inline bool part_template(const struct part *p, uint64_t index, uint32_t 
            (uint64_t)suffix_off + ret->suffix_len <= p->header.texts.count;
 }
 
-/* ---- rows -------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------------------ */
 
 /* The location and the time of a row that has PART_ESCAPE. */
 static inline bool part_escaped(const struct part *p, const uint8_t tail[16], struct bytes *location,
@@ -209,7 +209,7 @@ static inline void part_hit_of(const struct part *p, uint32_t ref, const struct 
                               .time_us = r->time_us };
 }
 
-/* ---- locations --------------------------------------------------------------------------------------------- */
+/* ---- locations ------------------------------------------------------------------------------------------- */
 
 static inline int part_copy_location(struct bytes location, char *buf, size_t cap, size_t *need)
 {

@@ -19,7 +19,7 @@
     X(buckets, uint32_t)         \
     X(heap, char)
 
-/* ---- opening ----------------------------------------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------------------------------------- */
 
 struct root {
     const uint8_t *base;
@@ -86,7 +86,8 @@ static const char *parts_problem(const struct root *r)
     return covered == h->seg.to_seq ? NULL : "its parts don't cover what it says";
 }
 
-/* What magic and version say, and the bytes that are common to all segments; HEADER holds HEADER_MAX bytes. */
+/* What magic and version say, and the bytes that are common to all segments; HEADER holds HEADER_MAX
+ * bytes. */
 static int check_header(const struct root_header *header, size_t size, struct errmsg *msg)
 {
     if (memcmp(header->seg.magic, FORMAT_MAGIC_ROOT, sizeof header->seg.magic) != 0)
@@ -149,7 +150,7 @@ const struct root_header *root_header(const struct root *r)
     return &r->header;
 }
 
-/* ---- rows -------------------------------------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------------------------------------- */
 
 int root_get_table(const struct root *r, uint32_t table, struct root_table *ret)
 {
@@ -157,6 +158,12 @@ int root_get_table(const struct root *r, uint32_t table, struct root_table *ret)
         return 0;
     copy_once(ret, r->base + r->header.tables.off + (table - 1ull) * sizeof *ret, sizeof *ret);
     return 1;
+}
+
+void root_prefetch_table(const struct root *r, uint32_t table)
+{
+    if (table - 1 < r->header.tables.count)
+        __builtin_prefetch(r->base + r->header.tables.off + (table - 1ull) * sizeof(struct root_table));
 }
 
 int root_get_part(const struct root *r, size_t i, struct root_part *ret)
@@ -186,7 +193,7 @@ int root_table_name(const struct root *r, uint32_t table, struct bytes *ret)
     return heap_name(r, row.name_off, row.name_len, ret) ? 1 : SKADE_EDAMAGED;
 }
 
-/* ---- finding a name ---------------------------------------------------------------------------------------- */
+/* ---- finding a name ------------------------------------------------------------------------------------ */
 
 /* INDEX must be below the number of names. */
 static struct root_name get_name(const struct root *r, uint32_t index)
@@ -224,8 +231,8 @@ static int get_run(const struct root *r, uint64_t hash, struct run *ret)
     return ret->first <= ret->end && ret->end <= r->header.names.count ? 0 : SKADE_EDAMAGED;
 }
 
-/* The end of the names in RUN that have a lesser hash than HASH, or this one and began at AT or before.  A name that
- * was given away and taken back many times fills its bucket, so this is a binary search. */
+/* The end of the names in RUN that have a lesser hash than HASH, or this one and began at AT or before.  A
+ * name that was given away and taken back many times fills its bucket, so this is a binary search. */
 static uint32_t upper_bound(const struct root *r, struct run run, uint64_t hash, uint64_t at)
 {
     while (run.first < run.end) {
@@ -253,7 +260,8 @@ int root_find_table(const struct root *r, struct bytes name, uint64_t at, uint32
     int error = get_run(r, hash, &run);
     if (error < 0)
         return error;
-    /* The newest row that began by then decides; rows before it are passed over only if another name has the hash. */
+    /* The newest row that began by then decides; rows before it are passed over only if another name has
+     * the hash. */
     for (uint32_t i = upper_bound(r, run, hash, at); i > run.first; i--) {
         struct root_name row = get_name(r, i - 1);
         struct bytes found;
@@ -271,7 +279,7 @@ int root_find_table(const struct root *r, struct bytes name, uint64_t at, uint32
     return 0;
 }
 
-/* ---- building ---------------------------------------------------------------------------------------------- */
+/* ---- building ------------------------------------------------------------------------------------------ */
 
 /* About one name for each bucket. */
 static uint32_t bits_for(size_t names)
@@ -292,8 +300,8 @@ static uint64_t heap_bytes(const struct root_input *in)
     return bytes;
 }
 
-/* Place the sections one after the other and fill in the header but for the checksums.  The file's size; 0 when it is
- * more than ROOT_SIZE_MAX.  Counts of 2^32 and less times small elements don't overflow. */
+/* Place the sections one after the other and fill in the header but for the checksums.  The file's size; 0
+ * when it is more than ROOT_SIZE_MAX.  Counts of 2^32 and less times small elements don't overflow. */
 static uint64_t lay_out(const struct root_input *in, struct root_header *h)
 {
     if (in->parts_count > UINT32_MAX || in->tables_count > UINT32_MAX || in->names_count > UINT32_MAX)

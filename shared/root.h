@@ -1,15 +1,16 @@
 /*
  * A root: which tables and names there are, who is retired, and which parts hold the commits.
  *
- * Immutable; one per generation.  Bytes of a root are never trusted: every offset and length is checked before use.
- * What is damaged gives SKADE_EDAMAGED or, where only the checksum could tell, "there is none": never a crash, an
- * endless walk, or a table that doesn't bear the name.
+ * Immutable; one per generation.  Bytes of a root are never trusted: every offset and length is checked
+ * before use.  What is damaged gives SKADE_EDAMAGED or, where only the checksum could tell, "there is none":
+ * never a crash, an endless walk, or a table that doesn't bear the name.
  *
- *      header  parts  tables             names                          buckets            heap
- *     +------+-------+------------------+------------------------------+------------------+------------------+
- *     |      | p p p | 1 2 3 4 5 ...    | sorted by hash, then from_seq | 0 2 2 3 ... count | names, one by one |
- *     +------+-------+------------------+------------------------------+------------------+------------------+
- *                                        a bucket is the names whose hashes begin with the same bits; about one
+ *      header   parts   tables         names                            buckets         heap
+ *     +--------+-------+--------------+--------------------------------+---------------+-------------+
+ *     |        | p p p | 1 2 3 4 ...  | sorted by hash, then from_seq  | 0 2 2 3 ... n | name name.. |
+ *     +--------+-------+--------------+--------------------------------+---------------+-------------+
+ *                                       a bucket is the names whose hashes begin with the same bits:
+ *                                       about one
  */
 #ifndef SKADE_ROOT_H
 #define SKADE_ROOT_H
@@ -22,9 +23,9 @@ enum root_open_flag { ROOT_VERIFY = 1 /* checksum the content */ };
 
 struct root;
 
-/* Check the SIZE bytes at BASE (64-byte aligned) and make *RET a view of them; they must outlive it.  The parts are
- * checked here: contiguous from 0 to the root's to_seq.  0, SKADE_EDAMAGED, SKADE_EVERSION, -ENOMEM.  Gives *RET;
- * root_close() it.  A root is read-only afterwards: any thread. */
+/* Check the SIZE bytes at BASE (64-byte aligned) and make *RET a view of them; they must outlive it.  The
+ * parts are checked here: contiguous from 0 to the root's to_seq.  0, SKADE_EDAMAGED, SKADE_EVERSION,
+ * -ENOMEM.  Gives *RET; root_close() it.  A root is read-only afterwards: any thread. */
 int root_open(struct root **ret, const void *base, size_t size, unsigned flags, struct errmsg *msg);
 void root_close(struct root *r); /* NULL is fine */
 
@@ -37,10 +38,13 @@ int root_find_table(const struct root *r, struct bytes name, uint64_t at, uint32
 int root_get_table(const struct root *r, uint32_t table, struct root_table *ret);
 int root_get_part(const struct root *r, size_t i, struct root_part *ret);
 
+/* Ask memory for TABLE's row, which root_get_table() will read soon. */
+void root_prefetch_table(const struct root *r, uint32_t table);
+
 /* The newest name of TABLE, lent.  1, 0, SKADE_EDAMAGED. */
 int root_table_name(const struct root *r, uint32_t table, struct bytes *ret);
 
-/* ---- building ---- */
+/* ---- building ------------------------------------------------------------------------------------------ */
 
 struct root_name_row {
     struct bytes name;

@@ -14,12 +14,12 @@
 
 #define HUGE_PAGE ((size_t)2 << 20)
 
-/* ---- whose is it? ------------------------------------------------------------------------------------------ */
+/* ---- whose is it? -------------------------------------------------------------------------------------- */
 
 #define OVERFLOW_UID 65534
 
-/* Every uid that a user namespace doesn't map looks like the overflow uid, so two strangers look the same.  It is a
- * real uid only where all uids are mapped to themselves. */
+/* Every uid that a user namespace doesn't map looks like the overflow uid, so two strangers look the same.
+ * It is a real uid only where all uids are mapped to themselves. */
 static bool overflow_uid_is_real(void)
 {
     char map[64] = "";
@@ -58,10 +58,10 @@ static int check_file(const struct stat *st, const struct shm_place *place, cons
     return 0;
 }
 
-/* ---- mapping ----------------------------------------------------------------------------------------------- */
+/* ---- mapping ------------------------------------------------------------------------------------------- */
 
-/* Map at a 2 MiB boundary, so that the kernel can use huge pages: reserve more addresses than needed, put the file
- * into them, give the rest back. */
+/* Map at a 2 MiB boundary, so that the kernel can use huge pages: reserve more addresses than needed, put
+ * the file into them, give the rest back. */
 static void *map_aligned(int fd, size_t size)
 {
     size_t pages = align_up(size, (uint64_t)sysconf(_SC_PAGESIZE));
@@ -89,9 +89,9 @@ static void *map_file(int fd, size_t size)
     return size < HUGE_PAGE ? mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0) : map_aligned(fd, size);
 }
 
-/* Before Linux 5.14: let the kernel read a byte of each page on our behalf.  Where we would get SIGBUS it gets EFAULT.
- * (mincore() says that all is well, and read(2) doesn't go through the map.)  A sandbox may forbid that; the writer
- * reserved and verified every page, so then we go without. */
+/* Before Linux 5.14: let the kernel read a byte of each page on our behalf.  Where we would get SIGBUS it
+ * gets EFAULT.  (mincore() says that all is well, and read(2) doesn't go through the map.)  A sandbox may
+ * forbid that; the writer reserved and verified every page, so then we go without. */
 static int touch_pages(const uint8_t *base, size_t size)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);

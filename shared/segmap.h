@@ -19,13 +19,14 @@ struct segmap {
 };
 
 /*
- * Map the file NAME of PLACE read-only.  Everything is checked on the opened descriptor: regular file, owned by PLACE's
- * uid or root, not writable by group or others, size within [min_size, max_size].  Never blocks on a FIFO, never
- * follows a symlink.  Large files are mapped at a 2 MiB boundary.  The pages are populated, so that a hole or a bad
- * page is an error here and not SIGBUS later; they are left out of core dumps.  The descriptor is closed.
+ * Map the file NAME of PLACE read-only.  Everything is checked on the opened descriptor: regular file, owned
+ * by PLACE's uid or root, not writable by group or others, size within [min_size, max_size].  Never blocks on
+ * a FIFO, never follows a symlink.  Large files are mapped at a 2 MiB boundary.  The pages are populated, so
+ * that a hole or a bad page is an error here and not SIGBUS later; they are left out of core dumps.  The
+ * descriptor is closed.
  *
- * 0; -ENOENT (no such name); SKADE_EFOREIGN (another's file, or not a file); SKADE_EDAMAGED (size, unreadable pages);
- * -EACCES and what else the system says.
+ * 0; -ENOENT (no such name); SKADE_EFOREIGN (another's file, or not a file); SKADE_EDAMAGED (size, unreadable
+ * pages); -EACCES and what else the system says.
  */
 int segmap_open(struct segmap *ret, const struct shm_place *place, const char *name, size_t min_size,
                 size_t max_size, struct errmsg *msg);

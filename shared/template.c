@@ -20,7 +20,7 @@ static struct bytes with_data(struct bytes b)
     return b.data ? b : (struct bytes){ "", 0 };
 }
 
-/* ---- uuids: eight digits at a time, each in a byte of a word, the first in the lowest --------------------------- */
+/* ---- uuids: eight digits at a time, each in a byte of a word, the first in the lowest -------------------- */
 
 #define EVERY_BYTE 0x0101010101010101ull
 
@@ -82,7 +82,7 @@ static bool read_uuid(const char *text, bool dashed, struct uuid *ret)
     return dashed ? read_dashed(text, ret) : read_plain(text, ret);
 }
 
-/* ---- numbers ----------------------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------------------- */
 
 /* The number that all LEN digits at TEXT are, if it isn't too large. */
 static bool read_number(const char *text, size_t len, uint32_t *ret)
@@ -103,7 +103,7 @@ static bool is_padded(const char *digits, size_t len, size_t width)
     return len == width || (len > width && digits[0] != '0');
 }
 
-/* ---- finding a template ------------------------------------------------------------------------------------ */
+/* ---- finding a template ---------------------------------------------------------------------------------- */
 
 /* Where the last uuid in [from, len) of the text starts; LEN when there is none. */
 static size_t find_uuid(const char *text, size_t from, size_t len, bool dashed)
@@ -224,7 +224,7 @@ bool template_equal(const struct template *a, const struct template *b)
     return a->width == b->width && same_but_width(a, b);
 }
 
-/* ---- fitting and rendering --------------------------------------------------------------------------------- */
+/* ---- fitting and rendering ------------------------------------------------------------------------------- */
 
 static bool starts_and_ends(const struct template *t, struct bytes location)
 {

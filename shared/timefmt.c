@@ -10,7 +10,7 @@
 #define DAYS_TO_1970 719528 /* from 0000-01-01 */
 #define DAYS_IN_400_YEARS 146097
 
-/* ---- calendar ---------------------------------------------------------------------------------------------- */
+/* ---- calendar ------------------------------------------------------------------------------------------ */
 
 struct date {
     int64_t year; /* 0 to 9999 */
@@ -62,7 +62,7 @@ static struct date date_of_days(int64_t days)
     return d;
 }
 
-/* ---- reading ----------------------------------------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------------------------------------- */
 
 /* A text that is read from left to right; once something doesn't fit, nothing fits any more. */
 struct scan {
@@ -96,8 +96,8 @@ static char scan_char(struct scan *t, const char *any)
     return t->ok ? *t->s++ : 0;
 }
 
-/* ".678901" as microseconds.  Cutting digits off rounds towards the past, before 1970 too, since the fraction is
- * added to whole seconds: so "up to this moment" never takes in a commit that came after it. */
+/* ".678901" as microseconds.  Cutting digits off rounds towards the past, before 1970 too, since the
+ * fraction is added to whole seconds: so "up to this moment" never takes in a commit that came after it. */
 static int scan_fraction(struct scan *t)
 {
     int us = 0, digits = 0;
@@ -189,7 +189,7 @@ int time_parse(const char *text, int64_t *ret)
     return parse_date(text, ret);
 }
 
-/* ---- writing ----------------------------------------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------------------------------------- */
 
 /* N divided by D, rounded towards minus infinity; the remainder, 0 or more. */
 static int64_t divide_down(int64_t n, int64_t d, int64_t *remainder)

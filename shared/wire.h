@@ -14,6 +14,7 @@
 
 #define WIRE_PROTOCOL_MIN 1u
 #define WIRE_PROTOCOL_MAX 1u
+#define WIRE_KEYS_MAX 4096u       /* keys of one RESOLVE */
 #define WIRE_FRAME_MAX (1u << 20) /* longest payload, unless WELCOME says less */
 
 /* [doc:frame_header] */

@@ -79,7 +79,7 @@ struct import_file {
 
 struct import_table {
     char *name;
-    char *place; /* the directory of its files, or the first file: for messages */
+    char *place; /* the directory of its files, or of the first of them: for messages */
     bool loose;  /* files given by name, more may join */
     struct import_file *files;
     size_t file_count;
@@ -88,8 +88,7 @@ struct import_table {
 struct import_tables {
     struct import_table *table;
     size_t count;
-    size_t
-        refused; /* paths that were told as IMPORT_REFUSED: the exit code is 1 even if all tables go well */
+    size_t refused; /* paths told as IMPORT_REFUSED: exit code 1 even if all tables go well */
 };
 
 /*

@@ -69,6 +69,7 @@ static inline uint64_t history_rows(const struct history *h)
     return (uint64_t)h->tables * h->versions;
 }
 
+#define TABLES 1000 /* that lookups are spread over */
 #define NOT_THERE UINT32_MAX
 
 struct question {
@@ -188,6 +189,7 @@ int svg_bars(const char *path, const char *title, const char *unit, const struct
 /* Where SKADED is, and a temporary folder that is removed at exit. */
 void place_begin(const char *skaded);
 const char *place_folder(void);
+void end_if_interrupted(void);
 
 void daemon_start(const char *sync); /* "full" or "normal"; with an empty log */
 void daemon_stop(void);
@@ -222,6 +224,7 @@ struct by_name {
 };
 /* A handle whose maps are read with that instruction set ("scalar" ...). */
 skade *client_with_isa(const char *isa);
+void client_see_heartbeat(skade *const *handles, size_t n);
 uint64_t client_counter(skade *s, const char *name);
 
 /* by_part.c: the same over a part, without generations and tables' lifetimes. */

@@ -46,7 +46,7 @@ static void *map(size_t size)
     return aligned;
 }
 
-/* ---- rows --------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------------------ */
 
 struct rows {
     struct part_info info;
@@ -111,7 +111,7 @@ static void bench_qsort(size_t n)
     printf("  qsort of 16 bytes per row, ms: %.1f\n", (now_ns() - start) / 1e6);
 }
 
-/* ---- building --------------------------------------------------------------------------------------------------- */
+/* ---- building -------------------------------------------------------------------------------------------- */
 
 static struct part *open_filled(struct part_plan *plan, size_t *size)
 {
@@ -155,7 +155,7 @@ static void bench_merge(const struct rows *rows)
     open_filled(plan, &size);
 }
 
-/* ---- questions ----------------------------------------------------------------------------------------------- */
+/* ---- questions ------------------------------------------------------------------------------------------- */
 
 static double chase(size_t size)
 {
@@ -244,7 +244,8 @@ static double best(ask_function *ask, const struct part *p, const struct questio
     for (int i = 0; i < 5; i++) {
         double start = now_ns();
         ask(p, questions);
-        least = fmin(least, (now_ns() - start) / QUESTIONS);
+        double ns = (now_ns() - start) / QUESTIONS;
+        least = ns < least ? ns : least;
     }
     return least;
 }

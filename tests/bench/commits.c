@@ -124,6 +124,7 @@ void stage_commits(int reps)
     daemon_start("full");
     open_committers(committers);
     for (int rep = 0; rep < reps; rep++) {
+        end_if_interrupted();
         disk[rep] = disk_rate();
         one[rep] = commit_rate(committers, 1);
         many[rep] = commit_rate(committers, COMMITTERS);

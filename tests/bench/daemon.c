@@ -45,10 +45,28 @@ static void place_end(void)
     remove_tree(folder);
 }
 
-static void end_early(int signal_number)
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int signal_number)
 {
     (void)signal_number;
-    exit(128 + signal_number);
+    interrupted = 1;
+}
+
+void end_if_interrupted(void)
+{
+    if (interrupted)
+        die("interrupted");
+}
+
+/* The first signal ends us when the row that runs is done, with everything removed; the second one at once. */
+static void catch_signals(void)
+{
+    struct sigaction action = { .sa_handler = interrupt, .sa_flags = SA_RESTART | (int)SA_RESETHAND };
+
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
 }
 
 void place_begin(const char *skaded)
@@ -64,9 +82,7 @@ void place_begin(const char *skaded)
     snprintf(run_dir, sizeof run_dir, "%s/run", folder);
     snprintf(data_dir, sizeof data_dir, "%s/data", folder);
     atexit(place_end);
-    signal(SIGINT, end_early);
-    signal(SIGTERM, end_early);
-    signal(SIGPIPE, SIG_IGN);
+    catch_signals();
 }
 
 const char *place_folder(void)
@@ -79,6 +95,7 @@ const char *place_folder(void)
 static _Noreturn void become_daemon(int out, const char *sync)
 {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
+    setpgid(0, 0); /* a signal from the terminal is for us */
     dup2(out, STDOUT_FILENO);
     execl(program, program, "--instance", instance, "--run-dir", run_dir, "--data-dir", data_dir, "--sync",
           sync, "--log-level", "error", (char *)NULL);
@@ -188,6 +205,7 @@ uint64_t history_release(skade *s, const struct history *h, uint64_t from, size_
     static char texts[RELEASE_MAX][SYNTHETIC_LOCATION_MAX];
     uint64_t last;
 
+    end_if_interrupted();
     for (size_t i = 0; i < n; i++) {
         uint32_t table = 1 + (uint32_t)((from + i) % h->tables), version = (uint32_t)((from + i) / h->tables);
         synthetic_location(texts[i], table, version);

@@ -9,8 +9,6 @@
 
 #include <stdlib.h>
 
-#define TABLES 1000
-
 /* Questions of a repetition: as many as fast rows need to be long compared with the clock. */
 #define MANY (48 * WINDOW)
 #define SOME (16 * WINDOW)
@@ -178,6 +176,11 @@ static void report_facts(const char *group, const struct subjects *s, const stru
     report_figure(group, "lines_per_lookup", exactly(f->lines), "lines", ROW_OURS);
 }
 
+static void report_socket(const char *group, const struct rows *rows)
+{
+    report_figure(group, "socket_by_mapped", row_ratio(rows, "socket", "single", 1), "times", ROW_OURS);
+}
+
 /* What was mapped must have been answered from the map. */
 static uint64_t asked_daemon(const struct subjects *s)
 {
@@ -216,11 +219,13 @@ void stage_lookups(uint64_t n, const char *size, int reps)
     add_client(&rows, &s);
     add_part(&rows, &s);
     add_peers(&rows, &s);
+    client_see_heartbeat((skade *const[]){ s.mapped, s.avx2, s.scalar }, 3);
     rows_run(&rows, reps);
 
     struct part_facts facts = lone_part_facts(s.part);
     uint64_t index_bytes = daemon_counter(s.mapped, "index_bytes");
     report_rows(group, &rows);
+    report_socket(group, &rows);
     report_facts(group, &s, &facts, index_bytes);
     judge_index(size, &rows, asked_daemon(&s), (double)index_bytes / (double)n, n);
     goals_of_lookups(&rows, size, n, facts.lines);

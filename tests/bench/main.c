@@ -120,8 +120,9 @@ int main(int argc, char **argv)
     int reps = (int)number_from_environment("BENCH_REPS", REPS_DEFAULT);
     uint64_t n = number_from_environment("BENCH_N", 0);
 
-    if (argc != 3 || reps < 1 || reps > REPS_MAX) {
-        fprintf(stderr, "usage: bench SKADED FOLDER; BENCH_REPS is 1 to %d\n", REPS_MAX);
+    if (argc != 3 || reps < 1 || reps > REPS_MAX || n % TABLES != 0) {
+        fprintf(stderr, "usage: bench SKADED FOLDER; BENCH_REPS is 1 to %d, BENCH_N a multiple of %d\n",
+                REPS_MAX, TABLES);
         return 2;
     }
     report_begin(argv[2]);

@@ -109,6 +109,8 @@ void lmdb_close(struct lmdb *l)
     mdb_env_close(l->env);
     snprintf(path, sizeof path, "%s/lmdb", place_folder());
     unlink(path);
+    snprintf(path, sizeof path, "%s/lmdb-lock", place_folder());
+    unlink(path);
     free(l);
 }
 

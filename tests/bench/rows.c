@@ -55,6 +55,7 @@ static double time_of(const struct row *row)
 
 static uint64_t run_once(struct row *row, int rep)
 {
+    end_if_interrupted();
     warm_up(row);
     ask(row, row->n);
     answers_clear();

@@ -64,7 +64,11 @@ static void draw_bar(FILE *f, const struct axis *a, const struct bar *b, size_t 
             x - LEFT, colours[b->kind]);
     fprintf(f, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#000\"/>\n", place(a, b->from),
             y + 9, place(a, b->to), y + 9);
-    fprintf(f, "<text x=\"%.1f\" y=\"%.1f\">%.3g</text>\n", fmax(x, place(a, b->to)) + 5, y + 13, b->value);
+    fprintf(f, "<text x=\"%.1f\" y=\"%.1f\">%.*f</text>\n", fmax(x, place(a, b->to)) + 5, y + 13,
+            b->value < 10    ? 2
+            : b->value < 100 ? 1
+                             : 0,
+            b->value);
 }
 
 int svg_bars(const char *path, const char *title, const char *unit, const struct bar *bars, size_t n,

@@ -18,7 +18,7 @@
 struct publisher_options options;
 struct errmsg msg;
 
-/* ---- the place --------------------------------------------------------------------------------------------- */
+/* ---- the place ----------------------------------------------------------------------------------------- */
 
 void use_place(const char *dir)
 {
@@ -59,7 +59,7 @@ unsigned count_names(void)
     return n - 2; /* . and .. */
 }
 
-bool exists(const char *path)
+bool place_has(const char *path)
 {
     struct stat st;
     return lstat(path, &st) == 0;
@@ -73,7 +73,7 @@ unsigned count_descriptors(void)
     return n;
 }
 
-/* ---- daemons ----------------------------------------------------------------------------------------------- */
+/* ---- daemons ------------------------------------------------------------------------------------------- */
 
 struct publisher *start(void)
 {
@@ -186,7 +186,7 @@ struct control attach(void)
     return c;
 }
 
-/* ---- strangers --------------------------------------------------------------------------------------------- */
+/* ---- strangers ----------------------------------------------------------------------------------------- */
 
 void put_file(const char *path, const void *data, size_t len)
 {
@@ -230,7 +230,7 @@ void unsquat(const char *path)
     ck_assert_int_eq(remove(path), 0);
 }
 
-/* ---- fail points ------------------------------------------------------------------------------------------- */
+/* ---- fail points --------------------------------------------------------------------------------------- */
 
 static const char *failpoint_dir(void)
 {
@@ -266,7 +266,7 @@ bool has_failpoints(void)
 #endif
 }
 
-/* ---- processes --------------------------------------------------------------------------------------------- */
+/* ---- processes ----------------------------------------------------------------------------------------- */
 
 int wait_child(pid_t pid)
 {
@@ -276,7 +276,7 @@ int wait_child(pid_t pid)
     return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-int in_child(int (*fn)(void *), void *arg)
+int run_in_child(int (*fn)(void *), void *arg)
 {
     fflush(NULL);
     pid_t pid = fork();

@@ -25,7 +25,7 @@ const char *shm_path(enum shm_kind kind, uint64_t epoch, uint64_t generation);
 
 /* How many names there are, and whether NAME is one. */
 unsigned count_names(void);
-bool exists(const char *path);
+bool place_has(const char *path);
 unsigned count_descriptors(void);
 
 /* Must succeed. */
@@ -52,13 +52,14 @@ void unsquat(const char *path);
 /* A regular file of ours with LEN bytes of DATA. */
 void put_file(const char *path, const void *data, size_t len);
 
-/* What happens at a fail point from now on (see failpoint.h), in this process and its children; NULL: nothing again. */
+/* What happens at a fail point from now on (see failpoint.h), in this process and its children; NULL:
+ * nothing again. */
 void at_failpoint(const char *name, const char *what);
 const char *failpoint_path(const char *name);
 bool has_failpoints(void); /* false: says that the test is skipped */
 
 /* Run FN in a child; its exit status, or minus the signal that killed it. */
-int in_child(int (*fn)(void *), void *arg);
+int run_in_child(int (*fn)(void *), void *arg);
 int wait_child(pid_t pid);
 
 /* Become the user STRANGER for good.  False when that takes root. */

@@ -888,6 +888,16 @@ START_TEST(a_newer_version_in_the_wal_only_is_refused_untouched)
 }
 END_TEST
 
+START_TEST(a_header_that_forbids_writing_is_refused_at_open)
+{
+    const char *dir = made_log(10);
+    int fd = open(db_of(dir), O_WRONLY | O_CLOEXEC);
+    poke(fd, 18, 3); /* written by a later SQLite, it says: this one may only read it */
+    close(fd);
+    must_refuse_saying(dir, -EROFS, "can't be written");
+}
+END_TEST
+
 START_TEST(a_log_in_another_journal_mode_is_refused_and_can_be_restored)
 {
     const char *dir = made_log(10), *moved = scratch_path("moved.db");
@@ -1365,6 +1375,7 @@ Suite *commitlog_suite(void)
     tcase_add_test(foreign, another_database_with_a_wal_is_refused_with_its_wal);
     tcase_add_test(foreign, a_newer_version_is_refused_untouched);
     tcase_add_test(foreign, a_newer_version_in_the_wal_only_is_refused_untouched);
+    tcase_add_test(foreign, a_header_that_forbids_writing_is_refused_at_open);
     tcase_add_test(foreign, a_log_in_another_journal_mode_is_refused_and_can_be_restored);
     tcase_add_test(foreign, a_symlink_hard_link_fifo_or_directory_is_refused);
     tcase_add_test(foreign, a_rollback_journal_beside_the_log_is_refused);

@@ -251,6 +251,7 @@ struct work {
     void (*acked_fn)(uint64_t seq); /* told of each acknowledgement */
     uint64_t acked;                 /* rows that were acknowledged */
     uint64_t pending;               /* rows of the group whose append failed */
+    bool epoch_set;                 /* acknowledged too */
     int error;                      /* the last */
 };
 
@@ -299,6 +300,7 @@ static int do_work(struct work *w)
     if (w->error < 0)
         return w->error;
     int r = commitlog_set_epoch(log, 1, false, &msg);
+    w->epoch_set = r == 0;
     for (uint64_t group = 1; r == 0 && group <= 6; group++) {
         r = append_or_retry(w, log, group * 4);
         if (r == 0 && group % 2 == 0)
@@ -448,6 +450,7 @@ static int cut_everywhere(bool sync_full)
             log = must_open(dir);
             uint64_t n = commitlog_meta(log)->last_seq;
             must_hold(log, n); /* never a hole, never another row */
+            ck_assert(!w.epoch_set || commitlog_meta(log)->last_epoch == 1);
             ck_assert_uint_ge(n, 5);
             lost += n < w.acked;
             ck_assert_uint_le(n, w.acked + w.pending);
@@ -650,6 +653,31 @@ START_TEST(a_full_disk_refuses_commits_and_nothing_else)
     if (mount_small(mountpoint, "size=2m,mode=700", "a_full_disk_refuses_commits_and_nothing_else"))
         live_through_full(path_in(mountpoint, "log"), take_room, give_room,
                           (void *)path_in(mountpoint, "ballast"));
+}
+END_TEST
+
+START_TEST(a_log_on_a_read_only_disk_is_refused_but_can_be_checked)
+{
+    const char *mountpoint = scratch_path("small"), *dir = path_in(mountpoint, "log");
+    struct commitlog *log;
+    struct errmsg msg = { "" };
+    if (!mount_small(mountpoint, "size=2m,mode=700",
+                     "a_log_on_a_read_only_disk_is_refused_but_can_be_checked"))
+        return;
+    log = must_open(dir);
+    must_append(log, 10);
+    commitlog_close(log);
+    ck_assert_int_eq(mount("none", mountpoint, "none", MS_REMOUNT | MS_RDONLY, NULL), 0);
+    uint64_t before = fingerprint(dir);
+    int r = try_open(&log, dir, &msg);
+    ck_assert_msg(r == -EROFS && strstr(msg.text, dir), "%s: %s", error_name(r), msg.text);
+    struct commitlog_meta meta;
+    ck_assert_int_eq(commitlog_check_file(path_in(dir, "skade.db"), &meta, &msg),
+                     0); /* reading needs no more */
+    ck_assert_uint_eq(meta.last_seq, 10);
+    ck_assert_uint_eq(fingerprint(dir), before);
+    ck_assert_int_eq(mount("none", mountpoint, "none", MS_REMOUNT, NULL), 0);
+    reopen_must_hold(dir, 10);
 }
 END_TEST
 
@@ -959,6 +987,7 @@ Suite *commitlog_faults_suite(void)
 
     TCase *CASE(full);
     tcase_add_test(full, a_full_disk_refuses_commits_and_nothing_else);
+    tcase_add_test(full, a_log_on_a_read_only_disk_is_refused_but_can_be_checked);
     tcase_add_test(full, without_room_for_a_new_log_none_is_made);
     tcase_add_test(full, a_file_size_limit_is_like_a_full_disk);
     tcase_add_test(full, a_backup_without_room_fails_alone);

@@ -35,7 +35,7 @@ static bool says(const char *text)
     return strstr(msg.text, text) != NULL;
 }
 
-/* ---- files ------------------------------------------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------------------------------------- */
 
 START_TEST(files_are_written_complete_and_under_their_names)
 {
@@ -69,7 +69,7 @@ START_TEST(files_are_written_complete_and_under_their_names)
     segmap_close(&m);
 
     publisher_unlink(p, SHM_PART, 1);
-    ck_assert(!exists(shm_path(SHM_PART, epoch, 1)));
+    ck_assert(!place_has(shm_path(SHM_PART, epoch, 1)));
     ck_assert_uint_eq(publisher_linked_bytes(p), root_bytes(3));
     publisher_unlink(p, SHM_PART, 1); /* gone already */
     unlink(shm_path(SHM_ROOT, epoch, 2));
@@ -115,7 +115,7 @@ START_TEST(a_name_that_is_another_file_by_now_is_not_unlinked)
     unlink(path);
     put_file(path, "another", 7);
     publisher_unlink(p, SHM_ROOT, 1);
-    ck_assert(exists(path));
+    ck_assert(place_has(path));
     ck_assert_uint_eq(publisher_linked_bytes(p), 0);
     publisher_close(p, false);
 }
@@ -212,7 +212,8 @@ START_TEST(what_cannot_fit_is_not_tried)
 }
 END_TEST
 
-/* Every page of the file system is asked for, so that trying is the only way to know: statfs says that all is free. */
+/* Every page of the file system is asked for, so that trying is the only way to know: statfs says that all
+ * is free. */
 START_TEST(a_file_system_that_is_full_to_the_last_page_is_no_sigbus)
 {
     const char *dir = tempdir_mounted("size=256k");
@@ -231,7 +232,7 @@ START_TEST(a_file_system_that_is_full_to_the_last_page_is_no_sigbus)
     ck_assert_uint_lt(publisher_room(p), 8192);
     struct publisher_takeover t;
     ck_assert_int_eq(publisher_take_over(p, 1, 0, 0, &t, &msg), -ENOSPC);
-    ck_assert(!exists(shm_path(SHM_CONTROL, 0, 0)));
+    ck_assert(!place_has(shm_path(SHM_CONTROL, 0, 0)));
     publisher_close(p, false);
 }
 END_TEST
@@ -523,7 +524,6 @@ static int write_under_denial(void *arg)
 {
     const struct denial *d = arg;
 
-    fresh_place();
     struct publisher *p = start();
     struct publisher_takeover t;
     if (!deny_syscall(d->number, d->arg, d->mask, d->value, d->error))
@@ -542,7 +542,8 @@ static int write_under_denial(void *arg)
 START_TEST(whatever_system_call_fails_nothing_is_left)
 {
     for (size_t i = 0; i < ARRAY_SIZE(denials); i++) {
-        int r = in_child(write_under_denial, (void *)&denials[i]);
+        fresh_place();
+        int r = run_in_child(write_under_denial, (void *)&denials[i]);
         if (r == 77)
             printf("skipped: no seccomp here\n");
         ck_assert_msg(r == 0 || r == 77, "%zu: %d", i, r);
@@ -550,7 +551,7 @@ START_TEST(whatever_system_call_fails_nothing_is_left)
 }
 END_TEST
 
-/* ---- the lock ---------------------------------------------------------------------------------------------- */
+/* ---- the lock ------------------------------------------------------------------------------------------ */
 
 START_TEST(a_second_daemon_is_refused_and_told_who_runs)
 {
@@ -720,6 +721,7 @@ START_TEST(without_proc_a_second_daemon_is_refused_all_the_same)
     ck_assert_msg(says("out of sight"), "%s", msg.text);
     write_root(p, 1);
     publisher_close(p, false);
+    mount("proc", "/proc", "proc", 0, NULL); /* LeakSanitizer looks there at the end */
 }
 END_TEST
 
@@ -767,8 +769,8 @@ static int open_held(void *arg)
     return publisher_open(&p, &options, &msg) == SKADE_ERUNNING ? 0 : 1;
 }
 
-/* The child has opened the lock file and is held before it locks; meanwhile the file is removed and another daemon
- * starts.  The child locks a file without a name then, and must notice. */
+/* The child has opened the lock file and is held before it locks; meanwhile the file is removed and
+ * another daemon starts.  The child locks a file without a name then, and must notice. */
 START_TEST(a_lock_that_was_replaced_is_not_won)
 {
     if (!has_failpoints())
@@ -787,12 +789,12 @@ START_TEST(a_lock_that_was_replaced_is_not_won)
     struct publisher *p = start();
     close(release);
     ck_assert_int_eq(wait_child(pid), 0);
-    ck_assert(exists(shm_path(SHM_LOCK, 0, 0)));
+    ck_assert(place_has(shm_path(SHM_LOCK, 0, 0)));
     publisher_close(p, false);
 }
 END_TEST
 
-/* ---- the directory ----------------------------------------------------------------------------------------- */
+/* ---- the directory ------------------------------------------------------------------------------------- */
 
 START_TEST(a_missing_directory_is_told_with_the_cure)
 {
@@ -827,7 +829,7 @@ START_TEST(a_directory_that_others_can_change_is_refused)
 }
 END_TEST
 
-/* ---- users ------------------------------------------------------------------------------------------------- */
+/* ---- users --------------------------------------------------------------------------------------------- */
 
 static int live_a_life(void *arg)
 {
@@ -861,10 +863,10 @@ START_TEST(an_ordinary_user_takes_over_from_himself)
     options.place.uid = STRANGER;
     options.mode = 0400;
     ck_assert_int_eq(chown(options.place.dir, STRANGER, STRANGER), 0);
-    ck_assert_int_eq(in_child(live_a_life, &epoch), 0);
+    ck_assert_int_eq(run_in_child(live_a_life, &epoch), 0);
     struct control c = attach();
     epoch = c.epoch;
-    ck_assert_int_eq(in_child(live_a_life, &epoch), 0);
+    ck_assert_int_eq(run_in_child(live_a_life, &epoch), 0);
     ck_assert_uint_eq(control_generation(c.page), CONTROL_RETIRED);
     ck_assert_uint_eq(count_names(), 5);
     control_close(&c);
@@ -882,7 +884,7 @@ START_TEST(a_daemon_that_clients_would_not_trust_doesnt_start)
     fresh_place();
     options.place.uid = STRANGER + 1;
     ck_assert_int_eq(chmod(options.place.dir, 01777), 0);
-    ck_assert_int_eq(in_child(live_a_life, &epoch), 2);
+    ck_assert_int_eq(run_in_child(live_a_life, &epoch), 2);
     ck_assert_uint_eq(count_names(), 0);
 }
 END_TEST
@@ -931,7 +933,7 @@ START_TEST(what_an_ordinary_user_may_not_is_told)
     fresh_place();
     options.place.uid = STRANGER;
     ck_assert_int_eq(chown(options.place.dir, STRANGER, STRANGER), 0);
-    ck_assert_int_eq(in_child(be_refused, NULL), 0);
+    ck_assert_int_eq(run_in_child(be_refused, NULL), 0);
 }
 END_TEST
 
@@ -953,14 +955,14 @@ START_TEST(what_root_left_behind_is_told_and_not_looped_over)
     publisher_close(p, false);
     unsigned names = count_names();
     alarm(10);
-    ck_assert_int_eq(in_child(live_a_life, &epoch), 2);
+    ck_assert_int_eq(run_in_child(live_a_life, &epoch), 2);
     ck_assert_uint_eq(count_names(), names);
 
     /* The other way round root cleans up. */
     remove_tree(options.place.dir);
     ck_assert_int_eq(mkdir(options.place.dir, 0700), 0);
     ck_assert_int_eq(chown(options.place.dir, STRANGER, STRANGER), 0);
-    ck_assert_int_eq(in_child(live_a_life, &epoch), 0);
+    ck_assert_int_eq(run_in_child(live_a_life, &epoch), 0);
     struct control c = attach();
     p = start();
     write_root(p, 1);
@@ -972,7 +974,7 @@ START_TEST(what_root_left_behind_is_told_and_not_looped_over)
 }
 END_TEST
 
-/* ---- self-healing ------------------------------------------------------------------------------------------ */
+/* ---- self-healing -------------------------------------------------------------------------------------- */
 
 static struct publisher *running(void)
 {
@@ -1030,11 +1032,12 @@ START_TEST(a_new_epoch_heals_what_was_removed)
     struct control_page *page = publisher_page(p);
     atomic_store(&page->counter[7], 70);
     atomic_store(&page->heartbeat, 9);
+    unsigned fds = count_descriptors();
 
     remove_tree(options.place.dir);
     ck_assert_int_eq(mkdir(options.place.dir, 0700), 0); /* even the directory is another one */
     ck_assert_int_eq(check_all(p), 0);
-    ck_assert(exists(shm_path(SHM_LOCK, 0, 0)));
+    ck_assert(place_has(shm_path(SHM_LOCK, 0, 0)));
     publisher_new_epoch(p);
     ck_assert_uint_ne(publisher_epoch(p), old.epoch);
     ck_assert_uint_eq(publisher_linked_bytes(p), 0);
@@ -1048,6 +1051,7 @@ START_TEST(a_new_epoch_heals_what_was_removed)
     struct publisher_takeover t = take_over(p, 5, old.epoch);
     ck_assert_uint_eq(t.retired, 1);
     ck_assert(t.saw_epoch);
+    ck_assert_uint_eq(count_descriptors(), fds);
     ck_assert_uint_eq(control_generation(old.page), CONTROL_RETIRED);
     struct control c = attach();
     ck_assert_uint_eq(c.epoch, publisher_epoch(p));
@@ -1118,13 +1122,13 @@ START_TEST(a_file_for_an_epoch_that_is_over_gets_no_name)
     int r = publisher_write(p, SHM_ROOT, 9, root_size(&in), fill_across_epochs, p, &map, &msg);
     ck_assert_int_eq(r, -EAGAIN);
     ck_assert_uint_eq(count_names(), names);
-    ck_assert(!exists(shm_path(SHM_ROOT, before, 9)));
+    ck_assert(!place_has(shm_path(SHM_ROOT, before, 9)));
     ck_assert_uint_eq(publisher_linked_bytes(p), 0);
     publisher_close(p, false);
 }
 END_TEST
 
-/* ---- threads ----------------------------------------------------------------------------------------------- */
+/* ---- threads ------------------------------------------------------------------------------------------- */
 
 struct worker {
     struct publisher *p;

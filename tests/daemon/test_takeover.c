@@ -1,5 +1,6 @@
 /*
- * From one daemon to the next: the page that clients find, the pages that are retired, the files that are swept.
+ * From one daemon to the next: the page that clients find, the pages that are retired, the files that are
+ * swept.
  */
 #include "publisher_fixture.h"
 
@@ -19,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ---- one daemon -------------------------------------------------------------------------------------------- */
+/* ---- one daemon ---------------------------------------------------------------------------------------- */
 
 START_TEST(the_page_is_there_with_all_its_words)
 {
@@ -87,7 +88,7 @@ START_TEST(a_page_may_say_that_nothing_is_published)
 }
 END_TEST
 
-/* ---- one after the other ----------------------------------------------------------------------------------- */
+/* ---- one after the other ------------------------------------------------------------------------------- */
 
 /* A daemon that ran, published generation 2 over part 1, and is gone.  Its epoch. */
 static uint64_t ran(void)
@@ -170,7 +171,8 @@ START_TEST(a_page_without_its_alias_is_retired)
 }
 END_TEST
 
-/* Daemons that died between rename and retire: nothing but their aliases leads to the pages that clients have. */
+/* Daemons that died between rename and retire: nothing but their aliases leads to the pages that clients
+ * have. */
 START_TEST(pages_that_only_an_alias_leads_to_are_retired)
 {
     struct control old[3];
@@ -370,7 +372,7 @@ START_TEST(a_page_that_cannot_be_moved_is_used_where_it_is)
 }
 END_TEST
 
-/* ---- what is not ours -------------------------------------------------------------------------------------- */
+/* ---- what is not ours ---------------------------------------------------------------------------------- */
 
 START_TEST(a_squatted_page_is_refused_and_left_alone)
 {
@@ -510,7 +512,7 @@ START_TEST(a_sweep_spares_look_alikes)
         ck_assert(squats(what, shm_path(SHM_PART, 0x10u + what, 1)));
         ck_assert(squats(what, shm_path(SHM_CONTROL_ALIAS, 0x10u + what, 0)));
     }
-    ck_assert(!exists(in_place("precious"))); /* where the symlinks lead */
+    ck_assert(!place_has(in_place("precious"))); /* where the symlinks lead */
     publisher_close(p, false);
 }
 END_TEST
@@ -527,10 +529,10 @@ START_TEST(a_directory_full_of_old_files_is_swept)
 }
 END_TEST
 
-/* ---- killed, again and again, under a reader's eyes -------------------------------------------------------- */
+/* ---- killed, again and again, under a reader's eyes ---------------------------------------------------- */
 
-/* What a client does all day, with everything that must be true checked.  Ends when the test says so: then it must
- * stand on the last epoch. */
+/* What a client does all day, with everything that must be true checked.  Ends when the test says so: then
+ * it must stand on the last epoch. */
 struct watcher {
     struct control c;
     uint64_t attached;
@@ -633,25 +635,25 @@ START_TEST(killed_at_any_step_clients_see_nothing_wrong)
     if (!has_failpoints())
         return;
     fresh_place();
-    ck_assert_int_eq(in_child(live, NULL), 0);
+    ck_assert_int_eq(run_in_child(live, NULL), 0);
     pid_t watcher = start_watcher(&stop);
     struct control seen[ARRAY_SIZE(deaths) * 2];
     for (int round = 0; round < rounds; round++) {
         size_t count = 0;
         for (size_t i = 0; i < ARRAY_SIZE(deaths); i++) {
             at_failpoint(deaths[i].name, deaths[i].what);
-            int r = in_child(live, NULL);
+            int r = run_in_child(live, NULL);
             /* The second of several pages to be retired is not always there. */
             ck_assert_msg(r == -SIGKILL || (r == 0 && strncmp(deaths[i].what, "count 1", 7) == 0), "%s: %d",
                           deaths[i].name, r);
             at_failpoint(deaths[i].name, NULL);
             seen[count++] = attach(); /* clients that sit on whatever page they found */
             if (random_below(&(uint64_t){ (uint64_t)round * 100 + i }, 3) == 0) {
-                ck_assert_int_eq(in_child(live, NULL), 0);
+                ck_assert_int_eq(run_in_child(live, NULL), 0);
                 seen[count++] = attach();
             }
         }
-        ck_assert_int_eq(in_child(live, NULL), 0);
+        ck_assert_int_eq(run_in_child(live, NULL), 0);
         struct control last = attach();
         for (size_t i = 0; i < count; i++) {
             ck_assert(seen[i].epoch == last.epoch || control_generation(seen[i].page) == CONTROL_RETIRED);

@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void check_same(const struct wr *w, const uint8_t *payload, size_t len, bool lists)
 {
     /* Items of lists aren't written again here; the fixed part must be. */
-    if (w->len > len || memcmp(w->data, payload, w->len) != 0 || (!lists && w->len != len))
+    if (w->len > len || (!lists && w->len != len) || (w->len && memcmp(w->data, payload, w->len) != 0))
         abort();
 }
 

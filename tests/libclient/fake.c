@@ -9,7 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* ---- frames ------------------------------------------------------------------------------------------------------ */
+/* ---- frames -------------------------------------------------------------------------------------------- */
 
 void fake_frame(struct wr *out, uint16_t type, uint16_t flags, uint64_t request, const void *payload,
                 size_t len)
@@ -26,7 +26,7 @@ void fake_error(struct wr *out, uint64_t request, int code, const char *message)
     frame_end(out, at, WIRE_ERROR, 0, request);
 }
 
-/* ---- questions ------------------------------------------------------------------------------------------------------ */
+/* ---- questions ----------------------------------------------------------------------------------------- */
 
 static void answer_hello(struct fake *f, const struct frame_header *h, struct wr *out)
 {
@@ -144,7 +144,7 @@ static void answer_ping(struct fake *f, const struct frame_header *h, struct wr 
     frame_end(out, at, WIRE_PONG, 0, h->request);
 }
 
-/* ---- events ------------------------------------------------------------------------------------------------------------ */
+/* ---- events -------------------------------------------------------------------------------------------- */
 
 static void put_event(struct world *w, struct wr *out, const struct event *e)
 {
@@ -239,7 +239,7 @@ static void answer_cancel(struct fake *f, struct wr *out)
     f->now->watch = 0;
 }
 
-/* ---- changes -------------------------------------------------------------------------------------------------------------- */
+/* ---- changes ------------------------------------------------------------------------------------------- */
 
 static uint64_t known_seq(struct fake *f, const struct uuid *uuid)
 {
@@ -363,7 +363,7 @@ static void answer_release_end(struct fake *f, const struct frame_header *h, con
     committed(out, h->request, first, first + rows - 1);
 }
 
-/* ---- serving ---------------------------------------------------------------------------------------------------------------- */
+/* ---- serving ------------------------------------------------------------------------------------------- */
 
 void fake_answer(struct fake *f, const struct frame_header *h, const uint8_t *payload, struct wr *out)
 {
@@ -530,7 +530,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* ---- start and stop ------------------------------------------------------------------------------------------------------------ */
+/* ---- start and stop ------------------------------------------------------------------------------------ */
 
 static void socket_path(const struct world *w, char *ret, size_t size)
 {

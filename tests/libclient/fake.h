@@ -1,6 +1,6 @@
 /*
- * A daemon that does as the test says: it listens at the world's socket, answers from the world's log, and a hook may
- * answer otherwise, not at all, or hang up.  One thread serves all connections.
+ * A daemon that does as the test says: it listens at the world's socket, answers from the world's log, and
+ * a hook may answer otherwise, not at all, or hang up.  One thread serves all connections.
  */
 #ifndef SKADE_TEST_FAKE_H
 #define SKADE_TEST_FAKE_H

@@ -1,6 +1,6 @@
 /*
- * Requests and answers when things go wrong in between: lost connections, late and wrong answers, forks, cancellation,
- * host programs that close what isn't theirs.
+ * Requests and answers when things go wrong in between: lost connections, late and wrong answers, forks,
+ * cancellation, host programs that close what isn't theirs.
  */
 #include "client.h"
 #include "fake.h"
@@ -31,7 +31,7 @@ static int resolve(skade *s, int64_t id)
     return skade_resolve(s, 1, id, &a);
 }
 
-/* ---- broken connections --------------------------------------------------------------------------------------------------- */
+/* ---- broken connections -------------------------------------------------------------------------------- */
 
 /* Hang up on the first *ARG requests that aren't hello. */
 static enum fake_verdict hang_up_first(struct fake *f, const struct frame_header *h, const uint8_t *payload,
@@ -106,6 +106,27 @@ static enum fake_verdict half_an_answer(struct fake *f, const struct frame_heade
     return FAKE_CLOSE;
 }
 
+START_TEST(a_refusal_does_not_colour_what_comes_after_it)
+{
+    struct world *w = unpublished();
+    int times = 0;
+    struct fake *f = fake_start(w, hang_up_first, &times);
+    skade *s = world_open(w, 0);
+    skade_table t;
+
+    ck_assert_int_eq(skade_find_table(s, "shop.nobody", &t), 0); /* an ERROR message */
+    ck_assert_int_ne(s->refusal.code, 0);
+    times = 2;
+    ck_assert_int_eq(resolve(s, 10), SKADE_EUNREACHABLE);
+    ck_assert_int_eq(skade_find_table(s, "shop.nobody", &t), 0);
+    close(s->stream.fd); /* lost before a byte was sent, and after the last look at it */
+    s->stream.fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    ck_assert_int_eq(resolve(s, 10), 1);
+    skade_close(s);
+    fake_stop(f);
+}
+END_TEST
+
 START_TEST(half_an_answer_is_no_answer)
 {
     struct world *w = unpublished();
@@ -120,7 +141,7 @@ START_TEST(half_an_answer_is_no_answer)
 }
 END_TEST
 
-/* ---- late answers ---------------------------------------------------------------------------------------------------------- */
+/* ---- late answers -------------------------------------------------------------------------------------- */
 
 /* Hold back the answer to the first question and send it before that to the second, if the client lets us. */
 static enum fake_verdict answer_late(struct fake *f, const struct frame_header *h, const uint8_t *payload,
@@ -146,9 +167,8 @@ START_TEST(a_timeout_ends_the_connection_so_that_a_late_answer_answers_nothing)
     struct world *w = unpublished();
     uint64_t held = 0;
     struct fake *f = fake_start(w, answer_late, &held);
-    skade *s;
+    skade *s = world_open_impatient(w, 30);
 
-    ck_assert_int_eq(world_try_open(w, 0, 30, &s), 0);
     ck_assert_int_eq(resolve(s, 10), SKADE_ETIMEOUT);
     ck_assert_ptr_nonnull(strstr(skade_errmsg(s), "30 ms"));
     ck_assert_int_eq(s->stream.fd, -1);
@@ -172,7 +192,7 @@ START_TEST(an_answer_to_another_request_breaks_the_connection)
 }
 END_TEST
 
-/* ---- wrong answers ----------------------------------------------------------------------------------------------------------- */
+/* ---- wrong answers ------------------------------------------------------------------------------------- */
 
 /* What the fake answers with: a type, and the first LEN of these bytes. */
 struct scripted {
@@ -468,7 +488,7 @@ START_TEST(an_answer_must_be_to_the_question)
 }
 END_TEST
 
-/* ---- fork --------------------------------------------------------------------------------------------------------------------- */
+/* ---- fork ---------------------------------------------------------------------------------------------- */
 
 START_TEST(a_child_opens_a_connection_of_its_own)
 {
@@ -539,7 +559,7 @@ START_TEST(a_grandchild_is_noticed_too)
 }
 END_TEST
 
-/* ---- the host program ------------------------------------------------------------------------------------------------------------ */
+/* ---- the host program ---------------------------------------------------------------------------------- */
 
 START_TEST(a_host_that_closes_everything_loses_nothing)
 {
@@ -606,7 +626,7 @@ START_TEST(no_sigpipe_is_raised)
 }
 END_TEST
 
-/* ---- cancellation ------------------------------------------------------------------------------------------------------------------ */
+/* ---- cancellation -------------------------------------------------------------------------------------- */
 
 static enum fake_verdict tell_and_wait(struct fake *f, const struct frame_header *h, const uint8_t *payload,
                                        struct wr *out)
@@ -656,7 +676,7 @@ START_TEST(a_cancelled_thread_finishes_its_call_first)
 }
 END_TEST
 
-/* ---- busy handles -------------------------------------------------------------------------------------------------------------------- */
+/* ---- busy handles -------------------------------------------------------------------------------------- */
 
 static int use_the_handle(void *arg, const struct skade_event *e)
 {
@@ -705,10 +725,11 @@ Suite *client_ask_suite(void)
     TCase *t = tcase_create("ask");
     int types = (int)ARRAY_SIZE(answer_types);
 
-    tcase_set_timeout(t, 60);
+    tcase_set_timeout(t, 300);
     tcase_add_test(t, a_question_is_asked_once_more_when_the_connection_breaks);
     tcase_add_test(t, a_question_that_breaks_two_connections_is_given_up);
     tcase_add_test(t, a_connection_that_the_daemon_closed_meanwhile_is_replaced_unseen);
+    tcase_add_test(t, a_refusal_does_not_colour_what_comes_after_it);
     tcase_add_test(t, half_an_answer_is_no_answer);
     tcase_add_test(t, a_timeout_ends_the_connection_so_that_a_late_answer_answers_nothing);
     tcase_add_test(t, an_answer_to_another_request_breaks_the_connection);

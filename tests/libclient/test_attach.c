@@ -1,5 +1,6 @@
 /*
- * What may be answered from shared memory, and what becomes of it when the daemon, its files or its log change.
+ * What may be answered from shared memory, and what becomes of it when the daemon, its files or its log
+ * change.
  */
 #include "client.h"
 #include "fake.h"
@@ -44,7 +45,7 @@ static int resolve(skade *s, uint32_t table, int64_t id)
     return a.status;
 }
 
-/* ---- hits ---------------------------------------------------------------------------------------------------------- */
+/* ---- hits ---------------------------------------------------------------------------------------------- */
 
 START_TEST(a_hit_needs_no_daemon)
 {
@@ -128,7 +129,7 @@ START_TEST(a_location_that_does_not_fit_says_how_long_it_is)
 }
 END_TEST
 
-/* ---- what can go out of date ------------------------------------------------------------------------------------------ */
+/* ---- what can go out of date --------------------------------------------------------------------------- */
 
 /* Every question whose answer can go out of date; all of them have one that the map knows. */
 static int ask_perishable(skade *s, int which, struct skade_answer *a)
@@ -267,7 +268,7 @@ START_TEST(a_time_before_the_first_commit_names_the_earliest)
 }
 END_TEST
 
-/* ---- generations --------------------------------------------------------------------------------------------------------- */
+/* ---- generations --------------------------------------------------------------------------------------- */
 
 START_TEST(a_new_generation_is_mapped_at_the_next_question)
 {
@@ -343,6 +344,32 @@ START_TEST(a_failed_map_is_tried_again_after_a_while_and_ever_less_often)
 }
 END_TEST
 
+START_TEST(another_daemon_is_a_reason_to_try_again_at_once)
+{
+    struct world *w = published();
+    struct fake *f = fake_start(w, NULL, NULL);
+    skade *s = world_open(w, 0);
+    struct skade_answer a = answer();
+
+    handle_clock(s);
+    ck_assert_int_eq(unlink(world_file(w, SHM_CONTROL, 0)), 0);
+    for (int i = 0; i < 20; i++) {
+        ck_assert_int_eq(skade_resolve(s, 1, 10, &a), 1);
+        test_clock_ms += 20 * SECOND;
+    }
+    ck_assert_int_gt(s->shm.backoff.wait, 5 * SECOND);
+    fake_stop(f);
+    world_new_page(w);
+    world_publish(w);
+    f = fake_start(w, NULL, NULL);
+    ck_assert_int_eq(skade_resolve(s, 1, 10, &a), 1); /* over the socket: so the new daemon is noticed */
+    ck_assert_int_eq(skade_resolve(s, 1, 10, &a), 1);
+    ck_assert_uint_ne(a.flags & SKADE_FROM_MAP, 0);
+    skade_close(s);
+    fake_stop(f);
+}
+END_TEST
+
 START_TEST(while_nothing_is_published_the_daemon_is_asked)
 {
     struct world *w = published();
@@ -362,7 +389,7 @@ START_TEST(while_nothing_is_published_the_daemon_is_asked)
 }
 END_TEST
 
-/* ---- control pages ----------------------------------------------------------------------------------------------------------- */
+/* ---- control pages ------------------------------------------------------------------------------------- */
 
 START_TEST(a_retired_page_is_left_for_its_successor)
 {
@@ -477,7 +504,7 @@ START_TEST(the_daemon_says_where_its_files_are)
 }
 END_TEST
 
-/* ---- files that are not what they should be ------------------------------------------------------------------------------------ */
+/* ---- files that are not what they should be ------------------------------------------------------------ */
 
 enum damage {
     MISSING,
@@ -591,7 +618,7 @@ START_TEST(a_damaged_file_and_no_daemon_say_so_at_open)
 }
 END_TEST
 
-/* ---- another log --------------------------------------------------------------------------------------------------------------- */
+/* ---- another log --------------------------------------------------------------------------------------- */
 
 START_TEST(a_replaced_log_fails_one_call_and_is_followed_then)
 {
@@ -661,7 +688,7 @@ START_TEST(the_old_log_s_leftover_page_is_not_mistaken_for_a_replacement)
 }
 END_TEST
 
-/* ---- letting go ------------------------------------------------------------------------------------------------------------------ */
+/* ---- letting go ---------------------------------------------------------------------------------------- */
 
 static int maps_of(const struct world *w)
 {
@@ -746,7 +773,7 @@ Suite *client_attach_suite(void)
     Suite *suite = suite_create("client_attach");
     TCase *t = tcase_create("attach");
 
-    tcase_set_timeout(t, 60);
+    tcase_set_timeout(t, 300);
     tcase_add_test(t, a_hit_needs_no_daemon);
     tcase_add_test(t, a_hit_holds_while_newer_commits_wait_in_the_tail);
     tcase_add_test(t, a_name_that_is_borne_needs_no_daemon);
@@ -762,6 +789,7 @@ Suite *client_attach_suite(void)
     tcase_add_test(t, a_new_generation_is_mapped_at_the_next_question);
     tcase_add_test(t, an_old_map_never_answers_for_a_generation_that_cannot_be_mapped);
     tcase_add_test(t, a_failed_map_is_tried_again_after_a_while_and_ever_less_often);
+    tcase_add_test(t, another_daemon_is_a_reason_to_try_again_at_once);
     tcase_add_test(t, while_nothing_is_published_the_daemon_is_asked);
     tcase_add_test(t, a_retired_page_is_left_for_its_successor);
     tcase_add_test(t, a_retired_page_without_successor_is_not_opened_at_every_question);

@@ -66,7 +66,7 @@ START_TEST(names_and_times_and_errors_have_words)
 }
 END_TEST
 
-/* ---- the header ----------------------------------------------------------------------------------------------------------- */
+/* ---- the header ---------------------------------------------------------------------------------------- */
 
 static const char user[] = "#include <skade.h>\n"
                            "int main(void)\n"
@@ -149,7 +149,7 @@ Suite *client_help_suite(void)
     Suite *suite = suite_create("client_help");
     TCase *t = tcase_create("help");
 
-    tcase_set_timeout(t, 60);
+    tcase_set_timeout(t, 300);
     tcase_add_test(t, uuids_are_read_as_they_are_written);
     tcase_add_test(t, what_is_almost_a_uuid_is_none);
     tcase_add_test(t, names_and_times_and_errors_have_words);

@@ -116,7 +116,7 @@ static void assert_true(struct world *w, const struct batch *b, uint64_t at, int
     ck_assert_int_eq(found, expected);
 }
 
-/* ---- answers ------------------------------------------------------------------------------------------------------------- */
+/* ---- answers ------------------------------------------------------------------------------------------- */
 
 START_TEST(every_pair_gets_its_own_answer_in_order)
 {
@@ -225,7 +225,7 @@ START_TEST(many_and_one_say_the_same)
 }
 END_TEST
 
-/* ---- the caller's structs ---------------------------------------------------------------------------------------------------- */
+/* ---- the caller's structs ------------------------------------------------------------------------------ */
 
 START_TEST(locations_that_do_not_fit_are_told_one_by_one)
 {
@@ -314,7 +314,7 @@ START_TEST(sizes_that_cannot_be_are_refused)
 }
 END_TEST
 
-/* ---- no daemon ------------------------------------------------------------------------------------------------------------------ */
+/* ---- no daemon ----------------------------------------------------------------------------------------- */
 
 START_TEST(without_a_daemon_hits_are_answered_and_the_rest_says_why_not)
 {
@@ -355,7 +355,7 @@ START_TEST(a_handle_that_allows_it_gets_what_the_map_knows)
 }
 END_TEST
 
-/* ---- wrong answers ---------------------------------------------------------------------------------------------------------------- */
+/* ---- wrong answers ------------------------------------------------------------------------------------- */
 
 static enum fake_verdict answer_wrongly(struct fake *f, const struct frame_header *h, const uint8_t *payload,
                                         struct wr *out)
@@ -443,7 +443,7 @@ START_TEST(answers_may_come_in_several_messages)
 }
 END_TEST
 
-/* ---- views ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- views --------------------------------------------------------------------------------------------- */
 
 START_TEST(a_view_stays_where_it_was_opened)
 {
@@ -572,7 +572,7 @@ Suite *client_many_suite(void)
     Suite *suite = suite_create("client_many");
     TCase *t = tcase_create("many");
 
-    tcase_set_timeout(t, 60);
+    tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, every_pair_gets_its_own_answer_in_order, 0, 2);
     tcase_add_test(t, what_memory_cannot_tell_goes_into_one_request_as_of_one_moment);
     tcase_add_test(t, a_commit_that_comes_in_between_is_in_none_of_the_answers);

@@ -4,6 +4,7 @@
 #include "client.h"
 #include "fake.h"
 #include "tempdir.h"
+#include "whereabouts.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -33,7 +34,8 @@ static int try_options(struct skade_options o)
 
 static int try_dir(const char *dir)
 {
-    return try_options((struct skade_options){ .size = sizeof(struct skade_options), .run_dir = dir });
+    struct skade_options o = { .size = sizeof o, .run_dir = dir, .timeout_ms = 20000 };
+    return try_options(o);
 }
 
 static void assert_says(const char *what)
@@ -42,7 +44,7 @@ static void assert_says(const char *what)
                   what);
 }
 
-/* ---- options ----------------------------------------------------------------------------------------------------------- */
+/* ---- options ------------------------------------------------------------------------------------------- */
 
 START_TEST(options_without_a_size_are_refused)
 {
@@ -91,7 +93,7 @@ START_TEST(unknown_flags_and_impossible_names_are_refused)
 }
 END_TEST
 
-/* ---- where ----------------------------------------------------------------------------------------------------------------- */
+/* ---- where --------------------------------------------------------------------------------------------- */
 
 START_TEST(the_environment_names_instance_and_directory)
 {
@@ -210,7 +212,58 @@ START_TEST(root_looks_into_the_systems_directory_and_users_into_their_own)
 }
 END_TEST
 
-/* ---- first contact --------------------------------------------------------------------------------------------------------- */
+/* ---- first contact ------------------------------------------------------------------------------------- */
+
+static void leave_note(struct world *w, struct uuid log, const char *shm_dir)
+{
+    struct whereabouts note = { .log = log };
+
+    snprintf(note.shm_dir, sizeof note.shm_dir, "%s", shm_dir);
+    ck_assert_int_eq(whereabouts_write(w->run, w->place.instance, &note, NULL), 0);
+}
+
+START_TEST(without_a_daemon_its_note_tells_where_its_maps_are)
+{
+    struct world *w = published();
+    struct skade_answer a = answer();
+    skade *s;
+
+    unsetenv("SKADE_SHM_DIR");
+    ck_assert_int_eq(world_try_open(w, 0, 1000, &s), SKADE_EUNREACHABLE);
+    leave_note(w, w->log, w->place.dir);
+    ck_assert_int_eq(world_try_open(w, 0, 1000, &s), 0);
+    ck_assert_int_eq(skade_resolve(s, 1, 10, &a), 1);
+    skade_close(s);
+}
+END_TEST
+
+START_TEST(maps_of_another_log_than_the_notes_are_not_this_instances)
+{
+    struct world *w = published();
+    struct uuid other = { { 1, 2, 3 } };
+    skade *s;
+
+    leave_note(w, other, w->place.dir);
+    ck_assert_int_eq(world_try_open(w, 0, 1000, &s), SKADE_EUNREACHABLE);
+    assert_says("not that of the daemon");
+}
+END_TEST
+
+START_TEST(a_note_that_others_can_write_is_not_followed)
+{
+    struct world *w = published();
+    char path[300];
+    skade *s;
+
+    leave_note(w, w->log, w->place.dir);
+    snprintf(path, sizeof path, "%s/default.shm", w->run);
+    ck_assert_int_eq(chmod(path, 0666), 0);
+    ck_assert_int_eq(world_try_open(w, 0, 1000, &s), SKADE_EUNREACHABLE);
+    ck_assert_int_eq(truncate(path, 10), 0);
+    ck_assert_int_eq(chmod(path, 0444), 0);
+    ck_assert_int_eq(world_try_open(w, 0, 1000, &s), SKADE_EUNREACHABLE);
+}
+END_TEST
 
 START_TEST(without_daemon_and_map_nothing_can_be_opened)
 {
@@ -241,7 +294,7 @@ START_TEST(a_daemon_that_refuses_is_quoted)
 
     for (size_t i = 0; i < ARRAY_SIZE(codes); i++) {
         struct fake *f = fake_start(w, refuse, &codes[i]);
-        ck_assert_int_eq(world_try_open(w, 0, 1000, &s), codes[i]);
+        ck_assert_int_eq(world_try_open(w, 0, 20000, &s), codes[i]);
         assert_says("go away");
         fake_stop(f);
     }
@@ -364,7 +417,7 @@ START_TEST(a_welcome_that_makes_no_sense_is_refused)
     struct fake *f = fake_start(w, bad_welcome, &which);
     skade *s = NULL;
 
-    ck_assert_int_eq(world_try_open(w, 0, 1000, &s), _i < 2 ? SKADE_EVERSION : SKADE_EPROTOCOL);
+    ck_assert_int_eq(world_try_open(w, 0, 20000, &s), _i < 2 ? SKADE_EVERSION : SKADE_EPROTOCOL);
     fake_stop(f);
 }
 END_TEST
@@ -394,7 +447,7 @@ Suite *client_open_suite(void)
     Suite *suite = suite_create("client_open");
     TCase *t = tcase_create("open");
 
-    tcase_set_timeout(t, 60);
+    tcase_set_timeout(t, 300);
     tcase_add_test(t, options_without_a_size_are_refused);
     tcase_add_test(t, options_of_earlier_and_later_versions_are_understood);
     tcase_add_test(t, unknown_flags_and_impossible_names_are_refused);
@@ -405,6 +458,9 @@ Suite *client_open_suite(void)
     tcase_add_test(t, a_directory_that_is_not_there_and_one_too_long_are_told_apart);
     tcase_add_test(t, a_socket_path_that_is_too_long_is_refused_and_named);
     tcase_add_test(t, root_looks_into_the_systems_directory_and_users_into_their_own);
+    tcase_add_test(t, without_a_daemon_its_note_tells_where_its_maps_are);
+    tcase_add_test(t, maps_of_another_log_than_the_notes_are_not_this_instances);
+    tcase_add_test(t, a_note_that_others_can_write_is_not_followed);
     tcase_add_test(t, without_daemon_and_map_nothing_can_be_opened);
     tcase_add_test(t, a_daemon_that_refuses_is_quoted);
     tcase_add_test(t, a_daemon_that_hangs_times_out_unless_there_is_a_map);

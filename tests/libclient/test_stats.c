@@ -1,5 +1,6 @@
 /*
- * What can be known about a daemon that is dead, hangs, or is well: counters, segments, verification, clients, backup.
+ * What can be known about a daemon that is dead, hangs, or is well: counters, segments, verification,
+ * clients, backup.
  */
 #include "client.h"
 #include "counters.h"
@@ -25,7 +26,7 @@ static struct world *published(void)
     return w;
 }
 
-/* ---- counters ------------------------------------------------------------------------------------------------------------ */
+/* ---- counters ------------------------------------------------------------------------------------------ */
 
 struct counters {
     int n;
@@ -98,9 +99,8 @@ START_TEST(a_daemon_that_hangs_is_alive_while_its_heart_beats)
     struct world *w = published();
     struct fake *f = fake_start(w, hang_but_beat, _i == 1 ? w : NULL);
     struct counters c = { .n = 0 };
-    skade *s;
+    skade *s = world_open_impatient(w, 100);
 
-    ck_assert_int_eq(world_try_open(w, 0, 100, &s), 0);
     ck_assert_int_eq(skade_stats(s, see_counter, &c), _i == 1 ? SKADE_ALIVE : SKADE_STALLED);
     ck_assert_int_eq(s->timeout_ms, 100);
     skade_close(s);
@@ -179,10 +179,11 @@ START_TEST(every_counter_of_a_handle_has_a_name_and_a_meaning)
 }
 END_TEST
 
-/* ---- segments ---------------------------------------------------------------------------------------------------------------- */
+/* ---- segments ------------------------------------------------------------------------------------------ */
 
 struct segments {
     struct world *w;
+    skade *s;
     int n;
     int linked;
 };
@@ -190,6 +191,9 @@ struct segments {
 static int see_segment(void *arg, const struct skade_segment *g)
 {
     struct segments *seen = arg;
+
+    if (seen->s)
+        skade_quiesce(seen->s); /* does nothing while a callback has the maps in its hands */
     struct world *w = seen->w;
     struct stat st;
 
@@ -215,7 +219,7 @@ START_TEST(segments_are_the_files_of_the_current_generation)
 {
     struct world *w = published();
     skade *s = world_open(w, 0);
-    struct segments seen = { .w = w };
+    struct segments seen = { .w = w, .s = s };
 
     ck_assert_int_eq(skade_segments(s, see_segment, &seen), 3);
     ck_assert_int_eq(seen.linked, 3);
@@ -257,7 +261,7 @@ START_TEST(segments_that_cannot_be_seen_are_an_error_with_a_reason)
 }
 END_TEST
 
-/* ---- verify ------------------------------------------------------------------------------------------------------------------- */
+/* ---- verify -------------------------------------------------------------------------------------------- */
 
 static enum fake_verdict verify_log(struct fake *f, const struct frame_header *h, const uint8_t *payload,
                                     struct wr *out)
@@ -352,7 +356,7 @@ START_TEST(verification_finds_a_flipped_byte)
 }
 END_TEST
 
-/* ---- clients, backup ------------------------------------------------------------------------------------------------------------ */
+/* ---- clients, backup ----------------------------------------------------------------------------------- */
 
 static enum fake_verdict tell_clients(struct fake *f, const struct frame_header *h, const uint8_t *payload,
                                       struct wr *out)
@@ -394,7 +398,8 @@ START_TEST(clients_lag_by_the_generations_they_miss)
 }
 END_TEST
 
-/* Three pieces and the end; ARG: 0 all is well, 1 the size is wrong, 2 an error in the middle, 3 broken off. */
+/* Three pieces and the end; ARG: 0 all is well, 1 the size is wrong, 2 an error in the middle, 3 broken
+ * off. */
 static enum fake_verdict send_backup(struct fake *f, const struct frame_header *h, const uint8_t *payload,
                                      struct wr *out)
 {
@@ -467,7 +472,7 @@ Suite *client_stats_suite(void)
     Suite *suite = suite_create("client_stats");
     TCase *t = tcase_create("stats");
 
-    tcase_set_timeout(t, 60);
+    tcase_set_timeout(t, 300);
     tcase_add_test(t, counters_of_a_dead_daemon_can_be_read);
     tcase_add_test(t, a_daemon_that_answers_is_alive);
     tcase_add_loop_test(t, a_daemon_that_hangs_is_alive_while_its_heart_beats, 0, 2);

@@ -1,6 +1,6 @@
 /*
- * One connection in a process that isn't ours: bytes in any pieces, deadlines, signals, and descriptors that the host
- * program closes or uses for something else.
+ * One connection in a process that isn't ours: bytes in any pieces, deadlines, signals, and descriptors
+ * that the host program closes or uses for something else.
  */
 #include "stream.h"
 
@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ---- both ends in the test's hands --------------------------------------------------------------------------------- */
+/* ---- both ends in the test's hands --------------------------------------------------------------------- */
 
 struct pair {
     struct stream s;
@@ -48,7 +48,7 @@ static struct pair connected(void)
 
     snprintf(path, sizeof path, "%s/s", tempdir());
     int fd = listen_at(path);
-    ck_assert_int_eq(stream_open(&p.s, path, geteuid(), deadline_in(1000), &msg), 0);
+    ck_assert_int_eq(stream_open(&p.s, path, geteuid(), deadline_in(20000), &msg), 0);
     p.other = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
     ck_assert_int_ge(p.other, 0);
     close(fd);
@@ -72,7 +72,7 @@ static struct wr pong(uint64_t request)
     return w;
 }
 
-/* ---- frames ------------------------------------------------------------------------------------------------------------ */
+/* ---- frames -------------------------------------------------------------------------------------------- */
 
 START_TEST(a_frame_arrives_whole_however_it_is_cut)
 {
@@ -84,7 +84,7 @@ START_TEST(a_frame_arrives_whole_however_it_is_cut)
         ck_assert_int_eq(send(p.other, w.data, cut, 0), (ssize_t)cut);
         ck_assert_int_eq(stream_receive(&p.s, deadline_in(0), &f), SKADE_ETIMEOUT);
         ck_assert_int_eq(send(p.other, w.data + cut, w.len - cut, 0), (ssize_t)(w.len - cut));
-        ck_assert_int_eq(stream_receive(&p.s, deadline_in(1000), &f), 0);
+        ck_assert_int_eq(stream_receive(&p.s, deadline_in(20000), &f), 0);
         ck_assert_uint_eq(f.head.type, WIRE_PONG);
         ck_assert_mem_eq(f.payload, w.data + sizeof f.head, f.head.len);
     }
@@ -106,7 +106,7 @@ START_TEST(frames_that_come_together_are_given_one_by_one)
     }
     ck_assert_int_eq(send(p.other, all.data, all.len, 0), (ssize_t)all.len);
     for (uint64_t i = 1; i <= 2000; i++) {
-        ck_assert_int_eq(stream_receive(&p.s, deadline_in(1000), &f), 0);
+        ck_assert_int_eq(stream_receive(&p.s, deadline_in(20000), &f), 0);
         ck_assert_uint_eq(f.head.request, i);
     }
     ck_assert(!stream_has_input(&p.s));
@@ -125,7 +125,7 @@ START_TEST(every_flipped_bit_of_a_frame_is_noticed)
         w.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
         ck_assert_int_eq(send(p.other, w.data, w.len, 0), (ssize_t)w.len);
         close(p.other); /* a length that became longer must not wait for ever */
-        int r = stream_receive(&p.s, deadline_in(1000), &f);
+        int r = stream_receive(&p.s, deadline_in(20000), &f);
         ck_assert(r == SKADE_EPROTOCOL || r == STREAM_LOST);
         w.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
         stream_close(&p.s);
@@ -142,7 +142,7 @@ START_TEST(a_frame_longer_than_allowed_is_refused_at_its_header)
     struct frame f;
 
     ck_assert_int_eq(send(p.other, &h, sizeof h, 0), sizeof h);
-    ck_assert_int_eq(stream_receive(&p.s, deadline_in(1000), &f), SKADE_EPROTOCOL);
+    ck_assert_int_eq(stream_receive(&p.s, deadline_in(20000), &f), SKADE_EPROTOCOL);
     disconnect(&p);
 }
 END_TEST
@@ -182,16 +182,16 @@ START_TEST(a_peer_that_leaves_is_lost_and_what_it_said_last_is_heard)
     ck_assert_int_eq(send(p.other, w.data, w.len, 0), (ssize_t)w.len);
     close(p.other);
     ck_assert(!stream_is_alive(&p.s));
-    ck_assert_int_eq(stream_send(&p.s, w.data, w.len, deadline_in(1000)), 1);
-    ck_assert_int_eq(stream_receive(&p.s, deadline_in(1000), &f), 0);
-    ck_assert_int_eq(stream_receive(&p.s, deadline_in(1000), &f), STREAM_LOST);
+    ck_assert_int_eq(stream_send(&p.s, w.data, w.len, deadline_in(20000)), 1);
+    ck_assert_int_eq(stream_receive(&p.s, deadline_in(20000), &f), 0);
+    ck_assert_int_eq(stream_receive(&p.s, deadline_in(20000), &f), STREAM_LOST);
     wr_fini(&w);
     stream_close(&p.s);
     stream_shrink(&p.s);
 }
 END_TEST
 
-/* ---- deadlines ------------------------------------------------------------------------------------------------------------ */
+/* ---- deadlines ----------------------------------------------------------------------------------------- */
 
 START_TEST(a_peer_that_does_not_read_times_out_and_the_stream_is_cut)
 {
@@ -215,7 +215,7 @@ START_TEST(a_peer_that_speaks_while_we_send_is_listened_to)
     ck_assert_int_eq(send(p.other, w.data, w.len, 0), (ssize_t)w.len);
     ck_assert_int_eq(stream_send(&p.s, much, sizeof much, deadline_in(10000)), 1);
     ck_assert(p.s.cut);
-    ck_assert_int_eq(stream_receive(&p.s, deadline_in(1000), &f), 0);
+    ck_assert_int_eq(stream_receive(&p.s, deadline_in(20000), &f), 0);
     wr_fini(&w);
     disconnect(&p);
 }
@@ -281,7 +281,7 @@ START_TEST(a_full_backlog_is_waited_for)
 }
 END_TEST
 
-/* ---- who is there? ---------------------------------------------------------------------------------------------------------- */
+/* ---- who is there? ------------------------------------------------------------------------------------- */
 
 START_TEST(a_path_that_a_socket_cannot_have_is_refused)
 {
@@ -348,7 +348,7 @@ START_TEST(a_stranger_at_the_socket_is_refused)
     const char *dir = tempdir();
     snprintf(path, sizeof path, "%s/s", dir);
     pid_t child = stranger(dir, path);
-    ck_assert_int_eq(stream_open(&s, path, 0, deadline_in(1000), &msg), SKADE_EFOREIGN);
+    ck_assert_int_eq(stream_open(&s, path, 0, deadline_in(20000), &msg), SKADE_EFOREIGN);
     ck_assert_ptr_nonnull(strstr(msg.text, "65500"));
     ck_assert_int_eq(s.fd, -1);
     kill(child, SIGKILL);
@@ -356,7 +356,7 @@ START_TEST(a_stranger_at_the_socket_is_refused)
 }
 END_TEST
 
-/* ---- the host program ----------------------------------------------------------------------------------------------------------- */
+/* ---- the host program ---------------------------------------------------------------------------------- */
 
 START_TEST(the_socket_never_gets_a_standard_number)
 {
@@ -371,7 +371,7 @@ START_TEST(the_socket_never_gets_a_standard_number)
         standard[i] = fcntl(i, F_DUPFD_CLOEXEC, 20);
         close(i);
     }
-    int r = stream_open(&s, path, geteuid(), deadline_in(1000), &msg);
+    int r = stream_open(&s, path, geteuid(), deadline_in(20000), &msg);
     int number = s.fd;
     bool free_again = fcntl(0, F_GETFD) < 0 && fcntl(1, F_GETFD) < 0 && fcntl(2, F_GETFD) < 0;
     for (int i = 0; i < 3; i++)
@@ -419,10 +419,10 @@ START_TEST(a_number_that_became_somebody_elses_is_neither_written_nor_read_nor_c
     int theirs = take_number(p.s.fd, _i / 4, &other);
     switch (_i % 4) {
     case 0:
-        ck_assert_int_eq(stream_send(&p.s, w.data, w.len, deadline_in(1000)), STREAM_LOST);
+        ck_assert_int_eq(stream_send(&p.s, w.data, w.len, deadline_in(20000)), STREAM_LOST);
         break;
     case 1:
-        ck_assert_int_eq(stream_receive(&p.s, deadline_in(1000), &f), STREAM_LOST);
+        ck_assert_int_eq(stream_receive(&p.s, deadline_in(20000), &f), STREAM_LOST);
         break;
     case 2:
         ck_assert(!stream_is_alive(&p.s));
@@ -450,7 +450,7 @@ Suite *client_stream_suite(void)
     Suite *suite = suite_create("client_stream");
     TCase *t = tcase_create("stream");
 
-    tcase_set_timeout(t, 60);
+    tcase_set_timeout(t, 300);
     tcase_add_test(t, a_frame_arrives_whole_however_it_is_cut);
     tcase_add_test(t, frames_that_come_together_are_given_one_by_one);
     tcase_add_test(t, every_flipped_bit_of_a_frame_is_noticed);

@@ -1,5 +1,6 @@
 /*
- * Many readers, one writer: each thread with a handle of its own over the same files, while generations come and go.
+ * Many readers, one writer: each thread with a handle of its own over the same files, while generations
+ * come and go.
  */
 #include "client.h"
 #include "fake.h"
@@ -132,7 +133,7 @@ Suite *client_threads_suite(void)
     Suite *suite = suite_create("client_threads");
     TCase *t = tcase_create("threads");
 
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, 300);
     tcase_add_test(t, readers_see_every_commit_and_never_go_back_while_generations_change);
     suite_add_tcase(suite, t);
     return suite;

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- making --------------------------------------------------------------------------------------------------- */
+/* ---- making -------------------------------------------------------------------------------------------- */
 
 static void new_log(struct world *w)
 {
@@ -55,13 +55,13 @@ void world_replace_log(struct world *w)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* ---- the log -------------------------------------------------------------------------------------------------- */
+/* ---- the log ------------------------------------------------------------------------------------------- */
 
 /* Texts live as long as the process, too. */
 static struct text {
     struct text *next;
     char data[];
-} *texts;
+} * texts;
 
 static struct bytes keep(struct bytes text)
 {
@@ -85,9 +85,9 @@ uint64_t world_add(struct world *w, const struct event *e)
     to->text = keep(e->text);
     to->text2 = keep(e->text2);
     uint64_t seq = to->seq;
+    if (w->page) /* P3: before anybody is told of it over the socket */
+        atomic_store_explicit(&w->page->commit_seq, seq, memory_order_release);
     pthread_mutex_unlock(&w->lock);
-    if (w->page)
-        atomic_store_explicit(&w->page->commit_seq, seq, memory_order_release); /* P3 */
     return seq;
 }
 
@@ -138,7 +138,7 @@ uint64_t world_expire(struct world *w, uint32_t table, uint64_t watermark)
     return world_add(w, &(struct event){ .kind = EVENT_EXPIRE, .table = table, .watermark = watermark });
 }
 
-/* ---- the truth ------------------------------------------------------------------------------------------------ */
+/* ---- the truth ----------------------------------------------------------------------------------------- */
 
 static bool lives(struct world *w, uint32_t table, uint64_t at)
 {
@@ -240,7 +240,7 @@ uint32_t world_find(struct world *w, struct bytes name, uint64_t at)
     return 0;
 }
 
-/* ---- files ---------------------------------------------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------------------------------------- */
 
 const char *world_file(const struct world *w, enum shm_kind kind, uint64_t generation)
 {
@@ -448,7 +448,7 @@ uint64_t world_publish(struct world *w)
     return generation;
 }
 
-/* ---- handles ---------------------------------------------------------------------------------------------------- */
+/* ---- handles ------------------------------------------------------------------------------------------- */
 
 int world_try_open(struct world *w, unsigned flags, int timeout_ms, skade **ret)
 {
@@ -464,6 +464,13 @@ skade *world_open(struct world *w, unsigned flags)
     skade *s = NULL;
     int r = world_try_open(w, flags, 20000, &s);
     ck_assert_msg(r == 0, "%s: %s", skade_errname(r), skade_errmsg(NULL));
+    return s;
+}
+
+skade *world_open_impatient(struct world *w, int timeout_ms)
+{
+    skade *s = world_open(w, 0);
+    s->timeout_ms = timeout_ms; /* not before: opening must not depend on how busy the machine is */
     return s;
 }
 

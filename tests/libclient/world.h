@@ -1,8 +1,10 @@
 /*
- * A small world for tests of the client library: a log in memory, the shared-memory files that a daemon would make of it,
- * and directories to put them into.  The test is the only writer; fake.h answers on the socket from the same log.
+ * A small world for tests of the client library: a log in memory, the shared-memory files that a daemon
+ * would make of it, and directories to put them into.  The test is the only writer; fake.h answers on the
+ * socket from the same log.
  *
- * Everything is as simple as can be, so that it can serve as the truth: questions are answered by walking all events.
+ * Everything is as simple as can be, so that it can serve as the truth: questions are answered by walking
+ * all events.
  */
 #ifndef SKADE_TEST_WORLD_H
 #define SKADE_TEST_WORLD_H
@@ -39,7 +41,7 @@ struct world {
 /* A world with empty directories and no files.  Lives until the process ends. */
 struct world *world_make(void);
 
-/* ---- the log: each returns the event's sequence number, and stores it in the page if there is one ---- */
+/* ---- the log: each returns the event's sequence number, and stores it in the page if there is one ------ */
 
 uint32_t world_create(struct world *w, const char *name); /* the table's number */
 uint64_t world_commit(struct world *w, uint32_t table, int64_t id, int64_t time_us, const char *location);
@@ -51,7 +53,7 @@ uint64_t world_expire(struct world *w, uint32_t table, uint64_t watermark);
 /* Another log in the same directories: no events, no parts, another uuid.  Old files stay. */
 void world_replace_log(struct world *w);
 
-/* ---- files ---- */
+/* ---- files --------------------------------------------------------------------------------------------- */
 
 /* A new control page with the next epoch at the well-known name; the old page, if any, is not retired. */
 void world_new_page(struct world *w);
@@ -65,7 +67,7 @@ const char *world_file(const struct world *w, enum shm_kind kind, uint64_t gener
 
 void world_beat(struct world *w);
 
-/* ---- the truth ---- */
+/* ---- the truth ----------------------------------------------------------------------------------------- */
 
 /* Status of snapshot ID of TABLE as of AT, and its commit. */
 int world_resolve(struct world *w, uint32_t table, int64_t id, uint64_t at, const struct event **ret);
@@ -75,10 +77,12 @@ uint32_t world_find(struct world *w, struct bytes name, uint64_t at); /* 0: nobo
 struct bytes world_name(struct world *w, uint32_t table, uint64_t at);
 uint64_t world_retired_by(struct world *w, uint32_t table, uint64_t at);
 
-/* ---- handles ---- */
+/* ---- handles ------------------------------------------------------------------------------------------- */
 
 /* Open a handle for this world; fails the test when that fails. */
 skade *world_open(struct world *w, unsigned flags);
+/* The same, and it waits for answers so long only. */
+skade *world_open_impatient(struct world *w, int timeout_ms);
 int world_try_open(struct world *w, unsigned flags, int timeout_ms, skade **ret);
 
 /* A counter of the handle by its name. */
@@ -91,7 +95,8 @@ void handle_clock(skade *s);
 /* An answer with a buffer that belongs to the calling thread. */
 struct skade_answer answer(void);
 
-/* AddressSanitizer doesn't see that cancellation took frames away, and stumbles over them itself: such tests go without. */
+/* AddressSanitizer doesn't see that cancellation took frames away, and stumbles over them itself: such
+ * tests go without. */
 #if defined(__SANITIZE_ADDRESS__)
 #define HAS_ASAN 1
 #elif defined(__has_feature)

@@ -105,6 +105,7 @@ Suite *mix_suite(void)
 {
     Suite *suite = suite_create("mix");
     TCase *tcase = tcase_create("mix");
+    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, the_id_comes_back_from_the_key);
     tcase_add_test(tcase, homes_follow_the_order_of_keys_and_stay_inside);
     tcase_add_test(tcase, keys_are_uniform_whatever_the_ids_are);

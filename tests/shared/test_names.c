@@ -97,8 +97,8 @@ START_TEST(every_character_is_judged_by_its_number)
 }
 END_TEST
 
-/* Every valid text of three bytes is counted, by arithmetic and by trying all of them: so nothing but the encodings of
- * allowed characters passes, whatever stands beside it. */
+/* Every valid text of three bytes is counted, by arithmetic and by trying all of them: so nothing but the
+ * encodings of allowed characters passes, whatever stands beside it. */
 START_TEST(exactly_the_valid_texts_of_three_bytes_pass)
 {
     const unsigned ascii = 0x7f - 0x20, two = 0x800 - 0x80 - 32, three = 0x10000 - 0x800 - 0x800;

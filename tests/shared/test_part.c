@@ -25,7 +25,7 @@ static uint64_t below(uint64_t n)
     return next_random() % n;
 }
 
-/* ---- a world: commits, and what is asked about them ---------------------------------------------------------- */
+/* ---- a world: commits, and what is asked about them ------------------------------------------------------ */
 
 struct world {
     struct part_info info;
@@ -137,7 +137,7 @@ static struct world random_world(size_t n, uint32_t tables, uint64_t ids)
     return w;
 }
 
-/* ---- the model ------------------------------------------------------------------------------------------------ */
+/* ---- the model ------------------------------------------------------------------------------------------- */
 
 static const struct event *model_find(const struct world *w, uint32_t table, int64_t id)
 {
@@ -202,7 +202,7 @@ static const struct event *model_after(const struct world *w, uint32_t table, ui
     return NULL;
 }
 
-/* ---- building -------------------------------------------------------------------------------------------------- */
+/* ---- building -------------------------------------------------------------------------------------------- */
 
 struct built {
     void *mem;
@@ -246,7 +246,7 @@ static void built_free(struct built *b)
     free(b->mem);
 }
 
-/* ---- comparing ------------------------------------------------------------------------------------------------- */
+/* ---- comparing ------------------------------------------------------------------------------------------- */
 
 static void check_hit(const struct event *e, int r, const struct part_hit *hit)
 {
@@ -295,7 +295,7 @@ static void check_find(const struct part *p, const struct world *w, uint32_t tab
     check_found(p, e, r, &hit);
 }
 
-/* ---- batches ---------------------------------------------------------------------------------------------------- */
+/* ---- batches --------------------------------------------------------------------------------------------- */
 
 #define BATCH_TEXT 256
 
@@ -372,7 +372,7 @@ static void check_batch(const struct part *p, const struct world *w, size_t n)
     batch_free(&b);
 }
 
-/* ---- everything that can be asked ------------------------------------------------------------------------------- */
+/* ---- everything that can be asked ------------------------------------------------------------------------ */
 
 static void check_by_id(const struct part *p, const struct world *w, size_t step)
 {
@@ -436,9 +436,16 @@ static void check_by_order(const struct part *p, const struct world *w, size_t s
     }
 }
 
+static void check_extras(const struct part *p)
+{
+    for (uint64_t i = 1; i < p->header.extras.count; i++)
+        ALWAYS(p->extras[i - 1].seq < p->extras[i].seq);
+}
+
 static void check_world(struct part *p, const struct world *w, size_t step)
 {
     ALWAYS(part_rows(p) == w->n);
+    check_extras(p);
     for (enum part_isa isa = PART_SCALAR; isa <= PART_AVX512; isa++) {
         if (!part_isa_has(isa))
             continue;
@@ -459,7 +466,7 @@ static void check_and_free(struct world *w, size_t step)
     world_free(w);
 }
 
-/* ---- tests: answers ----------------------------------------------------------------------------------------------- */
+/* ---- tests: answers -------------------------------------------------------------------------------------- */
 
 START_TEST(an_empty_part_answers_nothing)
 {
@@ -640,12 +647,16 @@ START_TEST(rows_leave_only_homes_that_are_full)
     struct built b = build(&w);
     const struct part_header *h = part_header(b.part);
     int64_t last = INT64_MIN;
+    size_t back = 0;
+    size_t astray = 0;
     for (uint64_t block = 0; block < h->blocks.count; block++) {
         const struct part_block *at = &b.part->blocks[block];
         for (unsigned slot = 0; at->marks & 1u << slot & PART_USED; slot++) {
             uint64_t home = key_home(at->key[slot], h->homes);
             ALWAYS(at->key[slot] >= last);
             last = at->key[slot];
+            back += home == block + 1;
+            astray += home != block;
             ALWAYS(home <= block + 1 && block <= home + h->reach);
             if (home == block + 1)
                 ALWAYS(b.part->blocks[home].marks & PART_BACK);
@@ -656,6 +667,9 @@ START_TEST(rows_leave_only_homes_that_are_full)
         ALWAYS(at->key[PART_SLOTS - 1] == last);
     }
     ck_assert_uint_le(h->reach, PART_PROBE_REACH);
+    ck_assert_uint_gt(back, 0);
+    ck_assert_uint_gt(astray - back, 0);
+    ck_assert_uint_lt(astray, w.n / 7);
     built_free(&b);
     world_free(&w);
 }
@@ -756,7 +770,7 @@ START_TEST(sorting_is_right_and_stable_whatever_the_keys_are)
 }
 END_TEST
 
-/* ---- tests: merging ------------------------------------------------------------------------------------------------- */
+/* ---- tests: merging -------------------------------------------------------------------------------------- */
 
 /* Cut W into COUNT parts at random places; each covers up to the sequence before the next one's first row. */
 static void build_pieces(const struct world *w, struct built *pieces, size_t count)
@@ -972,7 +986,7 @@ START_TEST(large_parts_and_their_merges_lose_nothing)
 }
 END_TEST
 
-/* ---- tests: damage --------------------------------------------------------------------------------------------------- */
+/* ---- tests: damage --------------------------------------------------------------------------------------- */
 
 /* Memory whose last byte is followed, and whose first is preceded, by pages that nobody may touch. */
 struct guarded {
@@ -998,21 +1012,29 @@ static void guarded_free(struct guarded *g)
     munmap(g->map, g->map_size);
 }
 
+/* R is no error of a kind that damage can't explain, and a hit is at least one of the table and of the part. */
+static void check_damaged(const struct part *p, int r, const struct part_hit *hit, uint32_t table)
+{
+    ALWAYS(r == 0 || r == SKADE_EDAMAGED || r == 1);
+    if (r == 1)
+        ALWAYS(hit->table == table && hit->seq - p->header.seg.from_seq <= p->span);
+}
+
 /* Ask everything; whatever comes back, nothing outside is touched and it comes back. */
 static void ask_everything(struct part *p, const struct world *w)
 {
-    static char buf[LOCATION_MAX];
-    struct part_hit hit;
+    static char buf[200000];
     for (size_t i = 0; i < w->n; i++) {
         const struct event *e = &w->events[i];
+        struct part_hit hit;
         if (part_find(p, e->table, e->snapshot, &hit) == 1)
             ALWAYS(part_location(p, hit.ref, buf, sizeof buf, NULL) <= LOCATION_MAX);
-        ALWAYS(part_find_by_tree(p, e->table, e->snapshot, &hit) <= 1);
-        ALWAYS(part_head(p, e->table, e->seq, &hit) <= 1);
-        ALWAYS(part_as_of(p, e->table, e->time_us, e->seq, &hit) <= 1);
-        ALWAYS(part_earliest(p, e->table, e->seq, &hit) <= 1);
-        ALWAYS(part_before(p, e->table, e->seq, &hit) <= 1);
-        ALWAYS(part_after(p, e->table, e->seq, &hit) <= 1);
+        check_damaged(p, part_find_by_tree(p, e->table, e->snapshot, &hit), &hit, e->table);
+        check_damaged(p, part_head(p, e->table, e->seq, &hit), &hit, e->table);
+        check_damaged(p, part_as_of(p, e->table, e->time_us, e->seq, &hit), &hit, e->table);
+        check_damaged(p, part_earliest(p, e->table, e->seq, &hit), &hit, e->table);
+        check_damaged(p, part_before(p, e->table, e->seq, &hit), &hit, e->table);
+        check_damaged(p, part_after(p, e->table, e->seq, &hit), &hit, e->table);
     }
 }
 
@@ -1146,6 +1168,34 @@ START_TEST(no_flipped_bit_leads_outside)
 }
 END_TEST
 
+/* Blocks that are the last thing in the file, and marks that say that rows stand outside of them. */
+START_TEST(no_mark_leads_out_of_the_blocks)
+{
+    struct world w = small_world();
+    struct built b = build(&w);
+    size_t blocks_size = part_header(b.part)->blocks.count * sizeof(struct part_block);
+    size_t size = b.size + blocks_size;
+    struct guarded g = guarded_new(size);
+    memcpy(g.base, b.mem, b.size);
+    struct part_header *h = (void *)g.base;
+    struct part_block *blocks = (void *)(g.base + b.size);
+    memcpy(blocks, b.part->blocks, blocks_size);
+    h->blocks.off = b.size;
+    h->seg.size = size;
+    for (uint64_t i = 0; i < h->blocks.count; i++) {
+        blocks[i].marks |= PART_BACK | PART_AHEAD;
+        for (unsigned slot = 0; slot < PART_SLOTS; slot++)
+            blocks[i].key[slot] = i == 0 ? INT64_MAX : INT64_MIN;
+    }
+    h->seg.header_check = part_header_check(g.base, sizeof *h);
+    for (enum part_isa isa = PART_SCALAR; isa <= PART_AVX512; isa++)
+        try_damaged(g.base, size, &w, isa);
+    guarded_free(&g);
+    built_free(&b);
+    world_free(&w);
+}
+END_TEST
+
 static uint64_t odd_number(void)
 {
     static const uint64_t odd[] = { 0,          1,          5,          63,        64,        255,
@@ -1175,21 +1225,36 @@ START_TEST(no_garbage_leads_outside)
 }
 END_TEST
 
+static void spoil_a_word(struct guarded *g)
+{
+    const size_t first = offsetof(struct part_header, rows);
+    size_t at = first + below(sizeof(struct part_header) - first) / 8 * 8;
+    uint64_t value = below(4) ? odd_number() : load_u64(g->base + at) + below(3) - 1;
+    memcpy(g->base + at, &value, below(2) ? 8 : 4);
+}
+
+/* Move a section to the end of the file, where hardly anything of it has room. */
+static void spoil_a_section(struct guarded *g, size_t size)
+{
+    struct section s = { .off = size - CACHE_LINE * below(3), .count = below(20) };
+    const size_t first = offsetof(struct part_header, blocks);
+    const size_t sections = (offsetof(struct part_header, level) - first) / sizeof s;
+    memcpy(g->base + first + below(sections) * sizeof s, &s, sizeof s);
+}
+
 /* The same in the header, whose checksum is made right again: its numbers are checked, not believed. */
 START_TEST(no_header_leads_outside)
 {
     struct world w = small_world();
     struct built b = build(&w);
     struct guarded g = guarded_new(b.size);
-    const size_t first = offsetof(struct part_header, rows);
     for (int round = 0; round < 100000; round++) {
         memcpy(g.base, b.mem, b.size);
-        for (uint64_t n = 1 + below(2); n > 0; n--) {
-            uint64_t value = odd_number();
-            size_t at = first + below(sizeof(struct part_header) - first) / 8 * 8;
-            if (below(4) == 0)
-                value = (uint64_t)(load_u64(g.base + at) + below(3) - 1);
-            memcpy(g.base + at, &value, below(2) ? 8 : 4);
+        for (uint64_t n = 1 + below(2); n > 0; n--)
+            spoil_a_word(&g);
+        if (below(3) == 0) {
+            memcpy(g.base, b.mem, b.size);
+            spoil_a_section(&g, b.size);
         }
         struct part_header *h = (void *)g.base;
         h->seg.from_seq = below(10) ? h->seg.from_seq : odd_number();
@@ -1230,7 +1295,7 @@ Suite *part_suite(void)
 {
     Suite *suite = suite_create("part");
     TCase *answers = tcase_create("answers");
-    tcase_set_timeout(answers, 120);
+    tcase_set_timeout(answers, 300);
     tcase_add_test(answers, an_empty_part_answers_nothing);
     tcase_add_test(answers, every_small_number_of_rows_is_answered_as_by_the_model);
     tcase_add_test(answers, random_rows_are_answered_as_by_the_model);
@@ -1252,7 +1317,7 @@ Suite *part_suite(void)
     tcase_add_test(answers, sorting_is_right_and_stable_whatever_the_keys_are);
     suite_add_tcase(suite, answers);
     TCase *merges = tcase_create("merges");
-    tcase_set_timeout(merges, 120);
+    tcase_set_timeout(merges, 300);
     tcase_add_test(merges, merged_parts_answer_as_one_that_was_built_at_once);
     tcase_add_test(merges, a_merge_of_nothing_is_an_empty_part);
     tcase_add_test(merges, equal_keys_survive_a_merge);
@@ -1263,11 +1328,12 @@ Suite *part_suite(void)
     tcase_add_test(merges, large_parts_and_their_merges_lose_nothing);
     suite_add_tcase(suite, merges);
     TCase *damage = tcase_create("damage");
-    tcase_set_timeout(damage, 120);
+    tcase_set_timeout(damage, 300);
     tcase_add_test(damage, every_truncation_is_refused);
     tcase_add_test(damage, another_format_or_another_file_is_refused);
     tcase_add_test(damage, every_flipped_bit_is_noticed_when_verified);
     tcase_add_loop_test(damage, no_flipped_bit_leads_outside, 0, 4);
+    tcase_add_test(damage, no_mark_leads_out_of_the_blocks);
     tcase_add_test(damage, no_garbage_leads_outside);
     tcase_add_test(damage, no_header_leads_outside);
     tcase_add_test(damage, a_ref_that_is_no_row_is_damage);

@@ -267,6 +267,7 @@ START_TEST(a_file_of_another_size_is_refused)
     ck_assert_int_eq(segmap_open(&m, &place, "file", 50, 99, &msg), SKADE_EDAMAGED);
     ck_assert_int_eq(segmap_open(&m, &place, "file", 100, 100, &msg), 0);
     segmap_close(&m);
+    chmod(path_of("file"), 0600);
     ck_assert_int_eq(truncate(path_of("file"), 99), 0);
     ck_assert_int_eq(segmap_open(&m, &place, "file", 100, 100, &msg), SKADE_EDAMAGED);
     ck_assert_ptr_nonnull(strstr(msg.text, "99"));
@@ -364,7 +365,8 @@ START_TEST(too_little_address_space_is_enomem)
 }
 END_TEST
 
-/* In a user namespace that maps nobody all files look like they are the overflow uid's, whoever's they are. */
+/* In a user namespace that maps nobody all files look like they are the overflow uid's, whoever's they
+ * are. */
 START_TEST(the_overflow_uid_is_trusted_only_where_it_is_real)
 {
     struct segmap m;

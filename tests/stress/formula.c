@@ -11,7 +11,7 @@
  */
 #include "stress.h"
 
-#define TIMEOUT_MS 20000
+#define TIMEOUT_MS 60000
 #define BEYOND 20 /* versions that aren't there and are asked for */
 
 static skade_table *numbers;

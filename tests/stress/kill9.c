@@ -8,7 +8,7 @@
  * What must hold: no acknowledged commit is lost, none is made twice, and no answer is wrong at any time.  "Unreachable"
  * is an honest answer.
  *
- *     kill9 CYCLES -- DAEMON-OPTIONS
+ *     kill9 CYCLES [term] -- DAEMON-OPTIONS          term: an orderly end instead, which must succeed
  */
 #include "stress.h"
 
@@ -18,7 +18,7 @@
 #define TABLES_EACH 2
 #define TABLES (WRITERS * TABLES_EACH)
 #define READERS 3
-#define TIMEOUT_MS 10000
+#define TIMEOUT_MS 60000
 #define BATCH 32
 
 struct ack {
@@ -247,6 +247,7 @@ struct parent {
     size_t acks_count, acks_cap;
     pid_t children[WRITERS + READERS];
     unsigned died_at_place, died_at_start;
+    bool orderly;
 };
 
 static void take_ack(struct parent *p)
@@ -260,14 +261,11 @@ static void take_ack(struct parent *p)
     p->acks_count++;
 }
 
-static void check_children(struct parent *p)
+static void check_children(const struct parent *p)
 {
-    int status;
-    pid_t pid = waitpid(-1, &status, WNOHANG | WNOWAIT);
-
-    for (int i = 0; pid > 0 && i < WRITERS + READERS; i++)
-        if (pid == p->children[i])
-            die("process %d of the load ended with status %d", i, status);
+    for (int i = 0; i < WRITERS + READERS; i++)
+        if (has_ended(p->children[i]))
+            die("process %d of the load ended with %d", i, reap(p->children[i]));
 }
 
 /* Take acknowledgements until there are N more, or the daemon is dead. */
@@ -276,10 +274,10 @@ static void take_acks(struct parent *p, uint64_t n)
     struct pollfd fds[2] = { { p->acks_fd, POLLIN, 0 }, { pid_descriptor(p->daemon.pid), POLLIN, 0 } };
     bool dead = false;
 
+    check_children(p);
     for (uint64_t i = 0; i < n && !dead;) {
-        if (poll(fds, 2, 10000) == 0)
-            die("no commit was acknowledged for 10 s");
-        check_children(p);
+        if (poll(fds, 2, 60000) == 0)
+            die("no commit was acknowledged for a minute");
         if (fds[0].revents & POLLIN) {
             take_ack(p);
             i++;
@@ -316,7 +314,7 @@ static void kill_at_a_place(struct parent *p)
 
 static void start_again(struct parent *p)
 {
-    if (roll_below(&p->state, 3) == 0) {
+    if (!p->orderly && roll_below(&p->state, 3) == 0) {
         const char *place = start_places[roll_below(&p->state, sizeof start_places / sizeof start_places[0])];
         failpoint_set(place, "kill");
         if (daemon_start(&p->daemon)) /* takeover.retire: there was nothing to retire */
@@ -327,15 +325,27 @@ static void start_again(struct parent *p)
     daemon_must_start(&p->daemon);
 }
 
+static void end_orderly(struct parent *p)
+{
+    char path[512];
+
+    int status = daemon_end(&p->daemon, SIGTERM);
+    if (status != 0)
+        die("the daemon ended with %d on SIGTERM", status);
+    snprintf(path, sizeof path, "%s/default.sock", getenv("SKADE_RUN_DIR"));
+    if (access(path, F_OK) == 0)
+        die("the daemon left its socket");
+}
+
 static void cycle(struct parent *p)
 {
     take_acks(p, 1 + roll_below(&p->state, 60));
-    if (roll_below(&p->state, 5) < 2) {
+    if (p->orderly)
+        end_orderly(p);
+    else if (roll_below(&p->state, 5) < 2)
         kill_at_a_place(p);
-    } else {
-        if (!p->daemon.pid || daemon_end(&p->daemon, SIGKILL) != 128 + SIGKILL)
-            die("the daemon ended by itself");
-    }
+    else if (daemon_end(&p->daemon, SIGKILL) != 128 + SIGKILL)
+        die("the daemon ended by itself");
     start_again(p);
 }
 
@@ -454,7 +464,9 @@ static void make_tables(void)
 int main(int argc, char **argv)
 {
     struct parent p = { .daemon = daemon_of(&argc, argv), .state = seed_from_environment() };
-    long cycles = argc == 2 ? atol(argv[1]) : 50;
+    long cycles = argc > 1 ? atol(argv[1]) : 50;
+
+    p.orderly = argc == 3 && strcmp(argv[2], "term") == 0;
 
     common = shared_memory(sizeof *common);
     daemon_must_start(&p.daemon);
@@ -469,7 +481,7 @@ int main(int argc, char **argv)
         die("the daemon did not end cleanly");
     daemon_must_start(&p.daemon);
     check_all(&p, 0);
-    printf("%ld kills, %u of them at a fail point; %u failed starts; %zu commits, %llu answers, %llu times "
+    printf("%ld ends, %u of them at a fail point; %u failed starts; %zu commits, %llu answers, %llu times "
            "unreachable\n",
            cycles, p.died_at_place, p.died_at_start, p.acks_count, (unsigned long long)common->answers,
            (unsigned long long)common->away);

@@ -15,7 +15,7 @@
 
 #include <sys/socket.h>
 
-#define TIMEOUT_MS 20000
+#define TIMEOUT_MS 60000
 #define VIEWS 6
 #define BATCH 40
 #define RELEASE_MAX 12

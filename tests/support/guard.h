@@ -14,8 +14,8 @@ struct guard {
     size_t mapped;
 };
 
-/* SIZE bytes at a multiple of ALIGN (a power of two, at most a page).  Bytes between the end and the guard page, fewer
- * than ALIGN, are poisoned for AddressSanitizer. */
+/* SIZE bytes at a multiple of ALIGN (a power of two, at most a page).  Bytes between the end and the guard
+ * page, fewer than ALIGN, are poisoned for AddressSanitizer. */
 struct guard guard_make(size_t size, size_t align);
 
 /* The same with a copy of DATA, which can only be read then. */

@@ -114,6 +114,13 @@ static inline int reap(pid_t pid)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+/* Has PID ended?  It stays to be reaped. */
+static inline bool has_ended(pid_t pid)
+{
+    siginfo_t info = { .si_pid = 0 };
+    return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
+}
+
 /* Becomes readable when PID ends. */
 static inline int pid_descriptor(pid_t pid)
 {

@@ -33,8 +33,10 @@ void remove_tree(const char *path)
 static void remove_all(void)
 {
     for (struct dir *d = dirs; d; d = d->next) {
-        if (d->maker == getpid())
-            remove_tree(d->path);
+        if (d->maker != getpid())
+            continue;
+        umount2(d->path, MNT_DETACH); /* if something is mounted there */
+        remove_tree(d->path);
     }
 }
 

@@ -6,6 +6,6 @@ seeds=${SKADE_SEED:-$RANDOM}
 [ -z "${SKADE_STRESS:-}" ] || seeds=$(seq 1 50)
 for seed in $seeds; do
     rm -rf "$data" "$run"
-    SKADE_SEED=$seed stress 90 model "${SKADE_STEPS:-2500}" -- "${options[@]}" \
+    SKADE_SEED=$seed stress 90 model "${SKADE_STEPS:-1500}" -- "${options[@]}" \
         --rebuild-threshold 15 --rebuild-idle 10ms --parts-max 3 2>>"$place/skaded.log"
 done

@@ -6,7 +6,7 @@ start --rebuild-idle 5ms
 ctl create shop.orders --location s3://lake/orders >/dev/null
 ctl commit shop.orders s3://lake/orders/v1 --snapshot 1 >/dev/null
 ctl reindex >/dev/null
-for who in early hit late; do
+for who in early head miss name; do
     asker $who 1000
     answers $who "1 s3://lake/orders/v1" head 1
     answers $who "1 map" from
@@ -16,12 +16,13 @@ rm "$shm"/skade.*.ctl
 crash
 start --rebuild-idle 5ms
 grep -q "control page is gone; commits wait" "$place/skaded.log" || fail "the log says nothing about a lost page"
-ctl --timeout 20 rename shop.orders shop.sales >"$place/rename" & rename=$!
-until_true grep -q . <(ask early head 1)
+skadectl --timeout 20 rename shop.orders shop.sales >"$place/rename" & rename=$!
+answers early "1 s3://lake/orders/v1" head 1
 wait $rename || fail "the rename failed"
 same "the rename's number" 3 "$(cat "$place/rename")"
 ctl --timeout 20 commit shop.sales s3://lake/orders/v2 --snapshot 2 >/dev/null
-answers late "1 s3://lake/orders/v2" head 1
+answers head "1 s3://lake/orders/v2" head 1
 answers early "1 s3://lake/orders/v2" head 1
-answers late 0 find shop.orders
-answers hit 0 find shop.orders
+answers miss "1 s3://lake/orders/v2" resolve 1 2
+answers miss 0 find shop.orders
+answers name 0 find shop.orders

@@ -5,7 +5,7 @@
 what_is_there() { (cd "$shm" && stat -c '%n %i %s %a' skade.*.ctl skade.*.lock) && stat -c '%n %i' "$run/default.sock"; }
 
 crowd() {
-    local i pids=() ended=0 winner= status
+    local i pids=() ended=0 status gone
     rm -f "$place"/out.* "$place"/err.*
     for i in $(seq 20); do
         skaded "${options[@]}" >"$place/out.$i" 2>"$place/err.$i" &
@@ -13,23 +13,18 @@ crowd() {
     done
     while [ $ended -lt "$1" ]; do
         status=0
-        wait -n "${pids[@]}" || status=$?
+        wait -n -p gone "${pids[@]}" || status=$?
+        for i in "${!pids[@]}"; do [ "${pids[$i]}" != "$gone" ] || unset "pids[$i]"; done
         [ $status = 3 ] || fail "a daemon that came too late ended with $status: $(cat "$place"/err.*)"
         ended=$((ended + 1))
     done
-    for i in $(seq 20); do
-        if kill -0 "${pids[$((i - 1))]}" 2>/dev/null; then
-            [ -z "$winner" ] || fail "two daemons run"
-            winner=${pids[$((i - 1))]}
-            daemon=$winner
-            until_true grep -q "skaded: ready" "$place/out.$i"
-        else
-            ! grep -q ready "$place/out.$i" || fail "a daemon said that it is ready and ended"
-        fi
-    done
-    [ "$1" = 20 ] || [ -n "$winner" ] || fail "no daemon runs"
-    # The winner may not have been known by number when the first losers looked.
-    grep -lq "${winner:-$daemon}" "$place"/err.* || fail "nobody names the holder: $(cat "$place"/err.*)"
+    if [ "$1" = 19 ]; then
+        [ ${#pids[@]} = 1 ] || fail "${#pids[@]} daemons run"
+        daemon=${pids[*]}
+        until_true grep -q "skaded: ready" "$place"/out.*
+    fi
+    same "how many said that they are ready" $((20 - $1)) "$(cat "$place"/out.* | grep -c "skaded: ready" || true)"
+    grep -lq "$daemon" "$place"/err.* || fail "nobody names the holder, $daemon: $(cat "$place"/err.*)"
 }
 
 for round in 1 2 3; do

@@ -18,7 +18,7 @@ formula release 200 30 120
 until_true is rebuild_failing 1
 formula verify 200 120
 grep -q "no room for .* in $shm.*remount" "$place/skaded.log" || fail "the log doesn't say what is missing where"
-same "one line for one trouble" 1 "$(grep -c "no room" "$place/skaded.log")"
+[ "$(grep -c "no room" "$place/skaded.log")" -le 3 ] || fail "one trouble fills the log"
 # Events that take answers away.
 asker holder
 answers holder "1 1" find lake.t00000
@@ -41,26 +41,14 @@ answers holder "1 $(ctl head lake.t00000 | cut -f5)" head 1
 answers holder "1 map" from
 stop
 
-# An index that takes more than half of the place: the next daemon finds it full of its predecessor's files.
-mount -o remount,size=1m "$shm" 2>/dev/null || { rm -f "$shm"/skade.*; mount -o remount,size=1m "$shm"; }
-rm -rf "$run" "$data"
-rm -f "$shm"/skade.*
-start
-formula create 20
-formula release 20 0 800
-ctl reindex >/dev/null
-until_true is_published
-used=$(du -k "$shm" | cut -f1)
-[ "$used" -gt 600 ] || fail "only $used KB are used: the test is too small"
-crash
-start
-until_true is_published
-formula verify 20 800
-stop
+kill "${ask_pid[holder]}" # its map takes room
+rm -rf "$run" "$data" "$shm"/skade.*
+mount -o remount,size=1m "$shm"
 
 # Full from the start, with somebody else's file.
 dd if=/dev/zero of="$shm/filler" bs=4k 2>/dev/null || true
 start
+ctl create lake.t00000 --location s3://lake >/dev/null
 ctl commit lake.t00000 s3://lake/last --snapshot 5 >/dev/null
 same "a hit over the socket" s3://lake/last "$(ctl resolve lake.t00000 5 | cut -f3)"
 rm "$shm/filler"

@@ -6,7 +6,7 @@ set -eu
 : "${B:?the build directory}"
 here=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
 export PATH="$B:$PATH"
-place=$(mktemp -d /tmp/skade-test.XXXXXX)
+place=$(mktemp -d "${TMPDIR:-/tmp}/skade-test.XXXXXX")
 shm=$(mktemp -d /dev/shm/skade-test.XXXXXX)
 run=$place/run data=$place/data
 export SKADE_RUN_DIR=$run
@@ -85,7 +85,7 @@ stress() {
     local limit=$1 name=$2
     shift 2
     [ -z "${SKADE_STRESS:-}" ] || limit=$((limit * 10))
-    timeout -k 5 "$limit" "$B/stress/$name" "$@"
+    timeout --foreground -k 5 "$limit" "$B/stress/$name" "$@" # in our process group: who ends us ends it
 }
 
 # ---- fail points ----

@@ -39,7 +39,7 @@ void scratch_remove(void)
     nftw(scratch, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-const char *scratch_path(const char *name)
+const char *iceberg_path(const char *name)
 {
     static char buffers[8][PATH_MAX];
     static unsigned next;
@@ -63,7 +63,7 @@ static void make_parents(const char *path)
 
 const char *put(const char *name, const void *data, size_t len)
 {
-    const char *path = scratch_path(name);
+    const char *path = iceberg_path(name);
     make_parents(path);
     FILE *f = fopen(path, "w");
     ck_assert_ptr_nonnull(f);

@@ -14,7 +14,7 @@ void scratch_make(void);
 void scratch_remove(void);
 
 /* NAME below the scratch directory.  Lends one of eight buffers in turn. */
-const char *scratch_path(const char *name);
+const char *iceberg_path(const char *name);
 
 /* Write LEN bytes to NAME below the scratch directory, making directories on the way.  Lends its path. */
 const char *put(const char *name, const void *data, size_t len);

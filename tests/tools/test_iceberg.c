@@ -152,7 +152,7 @@ START_TEST(snapshot_log_says_when_a_snapshot_became_current)
     /* 1 when it was made, 2 later only, 3 never, 4 both; 5 is gone. */
     PUT("a.json", .updated_ms = 9, .current = 1, .snapshots = "1@10 2@20 3@30 4@40",
         .log = "5@5 1@10 4@40 2@25 4@60 1@70");
-    assert_reads(scratch_path("a.json"));
+    assert_reads(iceberg_path("a.json"));
     static const bool logged[] = { true, true, false, true }, born[] = { true, false, false, true };
     for (int i = 0; i < 4; i++) {
         ck_assert_int_eq(m.snapshots[i].logged, logged[i]);
@@ -181,9 +181,9 @@ START_TEST(metadata_log_is_told_and_its_listener_can_fail)
     char all[256] = "";
     const struct iceberg_log_sink log = { collect, all }, failing = { run_out_of_memory, NULL };
     PUT("a.json", .previous = "v1.metadata.json v2.metadata.json");
-    ck_assert_int_eq(iceberg_read(scratch_path("a.json"), &log, &m, &err), 0);
+    ck_assert_int_eq(iceberg_read(iceberg_path("a.json"), &log, &m, &err), 0);
     ck_assert_str_eq(all, "s3://bucket/t/metadata/v1.metadata.json s3://bucket/t/metadata/v2.metadata.json ");
-    ck_assert_int_eq(iceberg_read(scratch_path("a.json"), &failing, &m, &err), -ENOMEM);
+    ck_assert_int_eq(iceberg_read(iceberg_path("a.json"), &failing, &m, &err), -ENOMEM);
 }
 END_TEST
 
@@ -563,17 +563,17 @@ END_TEST
 
 START_TEST(only_regular_files_are_read)
 {
-    ck_assert_int_eq(mkdir(scratch_path("dir"), 0777), 0);
-    ck_assert_int_eq(mkfifo(scratch_path("fifo"), 0666), 0);
-    ck_assert_int_eq(symlink("nowhere", scratch_path("dangling")), 0);
-    assert_refuses(scratch_path("dir"), "is not a regular file");
-    assert_refuses(scratch_path("fifo"), "is not a regular file");
+    ck_assert_int_eq(mkdir(iceberg_path("dir"), 0777), 0);
+    ck_assert_int_eq(mkfifo(iceberg_path("fifo"), 0666), 0);
+    ck_assert_int_eq(symlink("nowhere", iceberg_path("dangling")), 0);
+    assert_refuses(iceberg_path("dir"), "is not a regular file");
+    assert_refuses(iceberg_path("fifo"), "is not a regular file");
     assert_refuses("/dev/zero", "is not a regular file");
-    assert_refuses(scratch_path("dangling"), "No such file");
-    assert_refuses(scratch_path("missing"), "No such file");
+    assert_refuses(iceberg_path("dangling"), "No such file");
+    assert_refuses(iceberg_path("missing"), "No such file");
     put_text("real", "{" HEAD "}");
-    ck_assert_int_eq(symlink("real", scratch_path("link")), 0);
-    assert_reads(scratch_path("link"));
+    ck_assert_int_eq(symlink("real", iceberg_path("link")), 0);
+    assert_reads(iceberg_path("link"));
 }
 END_TEST
 
@@ -614,7 +614,7 @@ START_TEST(two_hundred_thousand_snapshots_fit_in_bounded_memory)
 {
     struct rusage usage;
     int status = -1;
-    const char *path = scratch_path("many.gz.metadata.json");
+    const char *path = iceberg_path("many.gz.metadata.json");
     gzFile f = gzopen(path, "w1");
     gzbuffer(f, 1 << 20);
     write_many(f);
@@ -642,8 +642,10 @@ START_TEST(the_map_of_ids_finds_what_was_added_and_nothing_else)
     struct iceberg_ids ids = { 0 };
     uint32_t value;
     ck_assert_int_eq(iceberg_ids_find(&ids, 0, &value), 0);
-    for (uint32_t i = 0; i < 30000; i++)
+    for (uint32_t i = 0; i < 30000; i++) {
         ck_assert_int_eq(iceberg_ids_add(&ids, nth_id(i), i), 1);
+        ck_assert_int_eq(iceberg_ids_find(&ids, nth_id(i + 1), &value), 0);
+    }
     for (uint32_t i = 0; i < 30000; i++) {
         ck_assert_int_eq(iceberg_ids_add(&ids, nth_id(i), 7), 0);
         ck_assert_int_eq(iceberg_ids_find(&ids, nth_id(i), &value), 1);

@@ -120,7 +120,7 @@ static void assert_rows(const char *rows)
 
 static const char *table_dir(void)
 {
-    return scratch_path("w/db/t");
+    return iceberg_path("w/db/t");
 }
 
 #define FILE_IN_TABLE(name) "w/db/t/metadata/" name
@@ -226,7 +226,7 @@ static void make_warehouse(void)
 START_TEST(every_metadata_directory_of_a_tree_is_a_table)
 {
     make_warehouse();
-    ck_assert_int_eq(find(scratch_path("w")), 0);
+    ck_assert_int_eq(find(iceberg_path("w")), 0);
     ck_assert_str_eq(found(), "ops.metadata(v1.metadata.json) nested.events(00000-x.gz.metadata.json) "
                               "sales.orders(v1.metadata.json v2.metadata.json)");
     ck_assert_uint_eq(tables.refused, 0);
@@ -240,7 +240,7 @@ static const char *const one_table[] = { "w/sales.db/orders", "w/sales.db/orders
 START_TEST(a_table_may_be_given_by_any_of_its_directories)
 {
     make_warehouse();
-    ck_assert_int_eq(find(scratch_path(one_table[_i])), 0);
+    ck_assert_int_eq(find(iceberg_path(one_table[_i])), 0);
     ck_assert_str_eq(found(), "sales.orders(v1.metadata.json v2.metadata.json)");
 }
 END_TEST
@@ -248,7 +248,7 @@ END_TEST
 START_TEST(a_relative_path_is_as_good)
 {
     make_warehouse();
-    ck_assert_int_eq(chdir(scratch_path("w/sales.db/orders")), 0);
+    ck_assert_int_eq(chdir(iceberg_path("w/sales.db/orders")), 0);
     ck_assert_int_eq(find("."), 0);
     ck_assert_str_eq(found(), "sales.orders(v1.metadata.json v2.metadata.json)");
     import_tables_free(&tables);
@@ -274,7 +274,7 @@ START_TEST(a_table_is_named_by_the_last_two_parts_before_metadata)
     char file[300];
     snprintf(file, sizeof file, "%s/v1.metadata.json", table_names[_i].dir);
     PUT(file, .updated_ms = 1);
-    ck_assert_int_eq(find(scratch_path("w")), 0);
+    ck_assert_int_eq(find(iceberg_path("w")), 0);
     ck_assert_uint_eq(tables.count, 1);
     ck_assert_str_eq(tables.table[0].name, table_names[_i].name);
 }
@@ -289,13 +289,13 @@ START_TEST(a_path_that_makes_no_name_is_refused_with_the_advice_table)
     snprintf(file, sizeof file, "%s/v1.metadata.json", nameless[_i]);
     PUT(file, .updated_ms = 1);
     PUT("w/good/t/metadata/v1.metadata.json", .updated_ms = 1);
-    ck_assert_int_eq(find(scratch_path("w")), 0);
+    ck_assert_int_eq(find(iceberg_path("w")), 0);
     ck_assert_str_eq(found(), "good.t(v1.metadata.json)");
     ck_assert_uint_eq(tables.refused, 1);
     assert_told("give --table");
     import_tables_free(&tables);
     options.table = "x.y";
-    ck_assert_int_eq(find(scratch_path(nameless[_i])), 0);
+    ck_assert_int_eq(find(iceberg_path(nameless[_i])), 0);
     ck_assert_str_eq(found(), "x.y(v1.metadata.json)");
 }
 END_TEST
@@ -303,12 +303,12 @@ END_TEST
 START_TEST(a_loose_file_needs_a_name_and_may_have_any_suffix)
 {
     PUT("loose/some.file", .updated_ms = 5);
-    ck_assert_int_eq(find(scratch_path("loose/some.file")), 0);
+    ck_assert_int_eq(find(iceberg_path("loose/some.file")), 0);
     ck_assert_uint_eq(tables.count, 0);
     ck_assert_uint_eq(tables.refused, 1);
     assert_told("give --table");
     options.table = "a.b.c";
-    assert_plan(scratch_path("loose/some.file"));
+    assert_plan(iceberg_path("loose/some.file"));
     ck_assert_str_eq(plan.name, "a.b.c");
     assert_files("some.file");
     assert_rows("0 h -@5");
@@ -320,10 +320,10 @@ START_TEST(files_given_by_name_are_one_table)
     PUT(FILE_IN_TABLE("v9.metadata.json"), .updated_ms = 1);
     PUT(FILE_IN_TABLE("v10.metadata.json"), .updated_ms = 2);
     PUT("w/db/u/metadata/v1.metadata.json", .updated_ms = 2);
-    const char *paths[] = { scratch_path(FILE_IN_TABLE("v10.metadata.json")),
-                            scratch_path("w/db/u/metadata/v1.metadata.json"),
-                            scratch_path(FILE_IN_TABLE("v9.metadata.json")),
-                            scratch_path(FILE_IN_TABLE("v10.metadata.json")) };
+    const char *paths[] = { iceberg_path(FILE_IN_TABLE("v10.metadata.json")),
+                            iceberg_path("w/db/u/metadata/v1.metadata.json"),
+                            iceberg_path(FILE_IN_TABLE("v9.metadata.json")),
+                            iceberg_path(FILE_IN_TABLE("v10.metadata.json")) };
     ck_assert_int_eq(import_find(paths, 4, &options, &tables, &err), 0);
     ck_assert_str_eq(found(),
                      "db.t(v10.metadata.json v9.metadata.json v10.metadata.json) db.u(v1.metadata.json)");
@@ -337,7 +337,7 @@ START_TEST(with_table_loose_files_of_several_directories_are_one_table)
     PUT("a/x.json", .updated_ms = 2);
     PUT("b/y.json", .updated_ms = 1);
     options.table = "t";
-    const char *paths[] = { scratch_path("a/x.json"), scratch_path("b/y.json") };
+    const char *paths[] = { iceberg_path("a/x.json"), iceberg_path("b/y.json") };
     ck_assert_int_eq(import_find(paths, 2, &options, &tables, &err), 0);
     ck_assert_str_eq(found(), "t(x.json y.json)");
     ck_assert_int_eq(import_plan_read(&tables.table[0], &options, &plan, &err), 0);
@@ -349,8 +349,12 @@ START_TEST(table_names_one_table_only)
 {
     make_warehouse();
     options.table = "x.y";
-    ck_assert_int_eq(find(scratch_path("w")), SKADE_EINPUT);
+    ck_assert_int_eq(find(iceberg_path("w")), SKADE_EINPUT);
     ck_assert_ptr_nonnull(strstr(err.text, "--table names one table"));
+    import_tables_free(&tables);
+    PUT("loose/x.json", .updated_ms = 1);
+    const char *paths[] = { iceberg_path("w/sales.db"), iceberg_path("loose/x.json") };
+    ck_assert_int_eq(import_find(paths, 2, &options, &tables, &err), SKADE_EINPUT);
 }
 END_TEST
 
@@ -360,7 +364,7 @@ START_TEST(a_bad_table_option_is_refused)
 {
     make_warehouse();
     options.table = bad_names[_i];
-    ck_assert_int_eq(find(scratch_path("w/sales.db/orders")), SKADE_EINPUT);
+    ck_assert_int_eq(find(iceberg_path("w/sales.db/orders")), SKADE_EINPUT);
     ck_assert_uint_eq(tables.count, 0);
     ck_assert_ptr_nonnull(strstr(err.text, "--table"));
 }
@@ -373,21 +377,21 @@ START_TEST(a_name_of_1024_bytes_is_the_longest)
     memset(name, 'n', sizeof name - 1);
     name[1025] = '\0';
     options.table = name;
-    ck_assert_int_eq(find(scratch_path("w/sales.db/orders")), SKADE_EINPUT);
+    ck_assert_int_eq(find(iceberg_path("w/sales.db/orders")), SKADE_EINPUT);
     options.table = name + 1;
-    ck_assert_int_eq(find(scratch_path("w/sales.db/orders")), 0);
+    ck_assert_int_eq(find(iceberg_path("w/sales.db/orders")), 0);
 }
 END_TEST
 
 START_TEST(a_directory_of_metadata_files_by_another_name_needs_table)
 {
     PUT("custom/meta/v1.metadata.json", .updated_ms = 1);
-    ck_assert_int_eq(find(scratch_path("custom/meta")), 0);
+    ck_assert_int_eq(find(iceberg_path("custom/meta")), 0);
     ck_assert_uint_eq(tables.refused, 1);
     assert_told("give --table");
     import_tables_free(&tables);
     options.table = "c.m";
-    ck_assert_int_eq(find(scratch_path("custom/meta")), 0);
+    ck_assert_int_eq(find(iceberg_path("custom/meta")), 0);
     ck_assert_str_eq(found(), "c.m(v1.metadata.json)");
 }
 END_TEST
@@ -395,10 +399,10 @@ END_TEST
 START_TEST(paths_that_cannot_be_used_are_told_and_the_others_found)
 {
     make_warehouse();
-    ck_assert_int_eq(mkfifo(scratch_path("fifo"), 0666), 0);
-    ck_assert_int_eq(mkdir(scratch_path("nothing"), 0777), 0);
-    const char *paths[] = { scratch_path("missing"), scratch_path("fifo"), scratch_path("nothing"),
-                            scratch_path("w/sales.db") };
+    ck_assert_int_eq(mkfifo(iceberg_path("fifo"), 0666), 0);
+    ck_assert_int_eq(mkdir(iceberg_path("nothing"), 0777), 0);
+    const char *paths[] = { iceberg_path("missing"), iceberg_path("fifo"), iceberg_path("nothing"),
+                            iceberg_path("w/sales.db") };
     ck_assert_int_eq(import_find(paths, 4, &options, &tables, &err), 0);
     ck_assert_str_eq(found(), "sales.orders(v1.metadata.json v2.metadata.json)");
     ck_assert_uint_eq(tables.refused, 3);
@@ -412,23 +416,23 @@ START_TEST(links_are_followed_where_a_walk_can_not_go_in_circles)
 {
     make_warehouse();
     /* metadata elsewhere: followed; a directory elsewhere: not; circles: end. */
-    ck_assert_int_eq(mkdir(scratch_path("l"), 0777), 0);
-    ck_assert_int_eq(mkdir(scratch_path("l/db"), 0777), 0);
-    ck_assert_int_eq(mkdir(scratch_path("l/db/linked"), 0777), 0);
-    ck_assert_int_eq(symlink("../../../w/sales.db/orders/metadata", scratch_path("l/db/linked/metadata")), 0);
-    ck_assert_int_eq(symlink("../w", scratch_path("l/walk")), 0);
+    ck_assert_int_eq(mkdir(iceberg_path("l"), 0777), 0);
+    ck_assert_int_eq(mkdir(iceberg_path("l/db"), 0777), 0);
+    ck_assert_int_eq(mkdir(iceberg_path("l/db/linked"), 0777), 0);
+    ck_assert_int_eq(symlink("../../../w/sales.db/orders/metadata", iceberg_path("l/db/linked/metadata")), 0);
+    ck_assert_int_eq(symlink("../w", iceberg_path("l/walk")), 0);
     for (int i = 0; i < 8; i++) {
         char name[64];
         snprintf(name, sizeof name, "l/c%d", i);
-        ck_assert_int_eq(mkdir(scratch_path(name), 0777), 0);
+        ck_assert_int_eq(mkdir(iceberg_path(name), 0777), 0);
         strcat(name, "/metadata");
-        ck_assert_int_eq(symlink("..", scratch_path(name)), 0);
+        ck_assert_int_eq(symlink("..", iceberg_path(name)), 0);
     }
-    ck_assert_int_eq(find(scratch_path("l")), 0);
+    ck_assert_int_eq(find(iceberg_path("l")), 0);
     ck_assert_str_eq(found(), "db.linked(v1.metadata.json v2.metadata.json)");
-    ck_assert_int_eq(symlink("w/sales.db/orders", scratch_path("argument")), 0);
+    ck_assert_int_eq(symlink("w/sales.db/orders", iceberg_path("argument")), 0);
     import_tables_free(&tables);
-    ck_assert_int_eq(find(scratch_path("argument")), 0);
+    ck_assert_int_eq(find(iceberg_path("argument")), 0);
     ck_assert_str_eq(found(), "sales.orders(v1.metadata.json v2.metadata.json)");
 }
 END_TEST
@@ -439,9 +443,9 @@ START_TEST(a_location_is_the_file_uri_of_the_real_path_byte_for_byte)
 {
     char expected[PATH_MAX];
     PUT("w/a%20 b?#c.db/t/metadata/v1.metadata.json", .updated_ms = 1);
-    assert_plan(scratch_path("w"));
+    assert_plan(iceberg_path("w"));
     snprintf(expected, sizeof expected, "file://%s",
-             scratch_path("w/a%20 b?#c.db/t/metadata/v1.metadata.json"));
+             iceberg_path("w/a%20 b?#c.db/t/metadata/v1.metadata.json"));
     ck_assert_str_eq(plan.files[0]->location, expected);
     ck_assert_str_eq(plan.location, "s3://bucket/t");
 }
@@ -461,7 +465,7 @@ START_TEST(base_uri_stands_for_the_argument)
 {
     PUT(FILE_IN_TABLE("v1.metadata.json"), .updated_ms = 1);
     options.base_uri = based[_i].base;
-    assert_plan(scratch_path(based[_i].path));
+    assert_plan(iceberg_path(based[_i].path));
     ck_assert_str_eq(plan.files[0]->location, based[_i].location);
 }
 END_TEST
@@ -473,9 +477,9 @@ START_TEST(a_location_that_the_log_would_not_take_is_refused)
     PUT(FILE_IN_TABLE("v2.metadata.json"), .updated_ms = 2);
     memset(base, 'b', 4096 - strlen("/v1.metadata.json"));
     options.base_uri = base;
-    assert_plan(scratch_path("w/db/t/metadata"));
+    assert_plan(iceberg_path("w/db/t/metadata"));
     strcat(base, "b");
-    assert_refused(scratch_path("w/db/t/metadata"), "v1.metadata.json: ", "4097 bytes");
+    assert_refused(iceberg_path("w/db/t/metadata"), "v1.metadata.json: ", "4097 bytes");
     options.base_uri = NULL;
     PUT(FILE_IN_TABLE("a\n.metadata.json"), .updated_ms = 3);
     assert_refused(table_dir(), "a?.metadata.json: ", "control character");
@@ -734,7 +738,7 @@ static uint64_t digest_of_rows(size_t count, uint64_t table)
 static void put_history(int files)
 {
     IN_TABLE("v1.metadata.json", .updated_ms = 5);
-    IN_TABLE("v2.metadata.json", .updated_ms = 40, .current = 3, .snapshots = "3@30#3 1@10#1 2@20#2",
+    IN_TABLE("v2.metadata.json", .updated_ms = 30, .current = 3, .snapshots = "3@30#3 1@10#1 2@20#2",
              .log = "3@30");
     if (files > 2)
         IN_TABLE("v3.metadata.json", .updated_ms = 50, .current = 4, .snapshots = "3@30#3 4@45#4",
@@ -751,7 +755,7 @@ START_TEST(the_same_files_make_the_same_rows_and_later_files_add_to_them)
     ck_assert_uint_eq(plan.row_count, rows);
     ck_assert_uint_eq(digest_of_rows(rows, 1), digest);
     put_history(3);
-    assert_plan(scratch_path("w"));
+    assert_plan(iceberg_path("w"));
     ck_assert_uint_eq(plan.row_count, rows + 1);
     ck_assert_uint_eq(digest_of_rows(rows, 1), digest);
 }
@@ -854,12 +858,12 @@ END_TEST
 START_TEST(what_is_no_file_is_a_bad_file)
 {
     put_history(2);
-    ck_assert_int_eq(mkfifo(scratch_path(FILE_IN_TABLE("v3.metadata.json")), 0666), 0);
+    ck_assert_int_eq(mkfifo(iceberg_path(FILE_IN_TABLE("v3.metadata.json")), 0666), 0);
     assert_refused(table_dir(), "v3.metadata.json", "is not a regular file");
-    ck_assert_int_eq(unlink(scratch_path(FILE_IN_TABLE("v3.metadata.json"))), 0);
-    ck_assert_int_eq(mkdir(scratch_path(FILE_IN_TABLE("v3.metadata.json")), 0777), 0);
+    ck_assert_int_eq(unlink(iceberg_path(FILE_IN_TABLE("v3.metadata.json"))), 0);
+    ck_assert_int_eq(mkdir(iceberg_path(FILE_IN_TABLE("v3.metadata.json")), 0777), 0);
     assert_refused(table_dir(), "v3.metadata.json", "is not a regular file");
-    ck_assert_int_eq(symlink("nowhere", scratch_path(FILE_IN_TABLE("v4.metadata.json"))), 0);
+    ck_assert_int_eq(symlink("nowhere", iceberg_path(FILE_IN_TABLE("v4.metadata.json"))), 0);
     options.skip_bad = true;
     assert_plan(table_dir());
     assert_files("v1.metadata.json v2.metadata.json");
