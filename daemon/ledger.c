@@ -538,8 +538,11 @@ int ledger_apply(struct ledger *l, struct event *e, bool replay, const struct ge
 void ledger_count_snapshots(struct ledger *l, const struct generation *g)
 {
     for (size_t i = 0; i < l->tables_count; i++) {
-        uint64_t by, watermark = table_watermark(l->tables[i], SEQ_MAX, &by);
-        l->tables[i]->snapshots = count_introduced(l, g, l->tables[i], watermark, SEQ_MAX - 1);
+        struct table *t = l->tables[i];
+        uint64_t by, watermark = table_watermark(t, SEQ_MAX, &by);
+        /* One part has each snapshot once; over several the first location has to be told from later ones. */
+        int64_t counted = g->parts_count == 1 ? part_snapshots(g->parts[0]->part, t->number, watermark) : -1;
+        t->snapshots = counted >= 0 ? (uint64_t)counted : count_introduced(l, g, t, watermark, SEQ_MAX - 1);
     }
 }
 

@@ -354,6 +354,8 @@ int publisher_retire_older(struct publisher *p, uint64_t last_epoch, struct publ
     /* Our own page, once linked, stands under the well-known name. */
     if (publisher_page_epoch(p) != p->epoch)
         r = open_known(&t, msg);
+    if (r == SKADE_EFOREIGN) /* somebody else's file stands there: it is no older page */
+        r = 0;
     if (r == 0 && t.known_fd >= 0)
         r = retire_fd(&t, t.known_fd, 0, msg);
     if (r == 0)

@@ -95,7 +95,7 @@ static int open_log(struct server *s, struct errmsg *msg)
  */
 static void pause_for_orphans(struct server *s, bool clean)
 {
-    if (!s->last_epoch || clean || indexer_epoch(s->indexer) == 0)
+    if (!s->last_epoch || clean)
         return;
     if (indexer_retired_last(s->indexer))
         return;

@@ -264,6 +264,22 @@ static int answer_at(const struct part *p, const struct part_table *t, uint32_t 
     return 1;
 }
 
+int64_t part_snapshots(const struct part *p, uint32_t table, uint64_t after)
+{
+    struct part_table t;
+    uint32_t rank = 0;
+    int64_t count = 0;
+
+    int r = part_table_load(p, table, &t);
+    if (r == 1 && after > 0)
+        r = rank_of_seq(p, &t, after, &rank) < 0 ? SKADE_EDAMAGED : 1;
+    if (r != 1)
+        return r;
+    for (uint32_t i = rank; i < t.order_count; i++)
+        count += !(p->order[t.order_first + i] & PART_EXTRA); /* what has a key stands in a block */
+    return count;
+}
+
 int part_before(const struct part *p, uint32_t table, uint64_t before, struct part_hit *ret)
 {
     struct part_table t;

@@ -39,6 +39,9 @@ void part_close(struct part *p);
 const struct part_header *part_header(const struct part *p); /* the checked copy */
 uint64_t part_rows(const struct part *p);
 
+/* How many snapshots of TABLE find() finds that were introduced after AFTER.  Reads 4 bytes a row.  Negative: damaged. */
+int64_t part_snapshots(const struct part *p, uint32_t table, uint64_t after);
+
 /* A commit in a part. */
 struct part_hit {
     uint32_t ref; /* the record, for part_location() */
