@@ -232,7 +232,7 @@ format: ## clang-format all sources
 lint: deps-lint $(PUBLIC) ## clang-format and clang-tidy must have nothing to say
 	$Qclang-format --dry-run -Werror $(C_FILES)
 	$Qprintf '%s\n' $(SHARED_SRC) $(CLIENT_SRC) $(DAEMON_SRC) $(TOOLS_SRC) | grep -v part_avx | xargs -P 2 -n 1 sh -c \
-	    'clang-tidy --quiet "$$@" -- -std=c11 $(subst ",\",$(ALL_CPPFLAGS)) -DSKADE_FAILPOINTS -Ishared -Ilibclient -Idaemon -Itools -I$B/include 2>/dev/null' sh
+	    'clang-tidy --quiet "$$@" -- -std=c11 -D_GNU_SOURCE -DSKADE_FAILPOINTS -DSKADE_VERSION=\"lint\" -Ishared -Ilibclient -Idaemon -Itools -I$B/include 2>/dev/null' sh
 
 # ---- coverage ---------------------------------------------------------------------------------------------------------
 coverage: ## lines and branches that the suites reach

@@ -196,11 +196,11 @@ const struct commitlog_meta *commitlog_backup_meta(const struct commitlog_backup
 void commitlog_backup_end(struct commitlog_backup *backup);
 
 /*
- * Verify the database file PATH, a backup or the log of a daemon that is not running, from end to end:
+ * Verify the database file FILE, a backup or the log of a daemon that is not running, from end to end:
  * structure and chain.  Changes nothing.  Takes about a second for a million events.
  * 0 and fills *RET (may be NULL); errors as commitlog_open()'s.
  */
-int commitlog_check_file(const char *path, struct commitlog_meta *ret, struct errmsg *msg);
+int commitlog_check_file(const char *file, struct commitlog_meta *ret, struct errmsg *msg);
 
 /*
  * Make the log of directory DIR from the file FROM, verified like above.  A log whose write-ahead log was

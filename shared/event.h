@@ -43,15 +43,15 @@ enum event_flag {
 #define NAME_MAX_LEN 1024 /* bytes of a table name */
 
 struct event {
-    uint64_t seq;        /* from 1, without gaps */
-    uint32_t kind;       /* enum event_kind */
-    uint32_t flags;      /* enum event_flag */
-    uint32_t table;      /* table number, from 1, never reused */
-    int64_t snapshot;    /* any value; see EVENT_HAS_SNAPSHOT */
-    int64_t time_us;     /* microseconds since 1970 UTC, signed, any value */
-    uint64_t watermark;  /* COMPACT, EXPIRE: events of the table up to here are retired */
-    struct uuid uuid;    /* the request's; the same uuid again gets the first answer again */
-    struct bytes text;   /* see the table above */
+    uint64_t seq;       /* from 1, without gaps */
+    uint32_t kind;      /* enum event_kind */
+    uint32_t flags;     /* enum event_flag */
+    uint32_t table;     /* table number, from 1, never reused */
+    int64_t snapshot;   /* any value; see EVENT_HAS_SNAPSHOT */
+    int64_t time_us;    /* microseconds since 1970 UTC, signed, any value */
+    uint64_t watermark; /* COMPACT, EXPIRE: events of the table up to here are retired */
+    struct uuid uuid;   /* the request's; the same uuid again gets the first answer again */
+    struct bytes text;  /* see the table above */
     struct bytes text2;
 };
 

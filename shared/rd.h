@@ -42,14 +42,14 @@ static inline const uint8_t *rd_take(struct rd *r, size_t n)
     return p;
 }
 
-#define RD_INTEGER(type, name)                                                                               \
-    static inline type rd_##name(struct rd *r)                                                               \
-    {                                                                                                        \
-        type v = 0;                                                                                          \
-        const uint8_t *p = rd_take(r, sizeof v);                                                             \
-        if (p)                                                                                               \
-            memcpy(&v, p, sizeof v);                                                                         \
-        return v;                                                                                            \
+#define RD_INTEGER(type, name)                   \
+    static inline type rd_##name(struct rd *r)   \
+    {                                            \
+        type v = 0;                              \
+        const uint8_t *p = rd_take(r, sizeof v); \
+        if (p)                                   \
+            memcpy(&v, p, sizeof v);             \
+        return v;                                \
     }
 RD_INTEGER(uint8_t, u8)
 RD_INTEGER(uint16_t, u16)

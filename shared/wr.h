@@ -50,10 +50,10 @@ static inline void wr_bytes(struct wr *w, const void *data, size_t n)
         memcpy(p, data, n);
 }
 
-#define WR_INTEGER(type, name)                                                                               \
-    static inline void wr_##name(struct wr *w, type v)                                                       \
-    {                                                                                                        \
-        wr_bytes(w, &v, sizeof v);                                                                           \
+#define WR_INTEGER(type, name)                         \
+    static inline void wr_##name(struct wr *w, type v) \
+    {                                                  \
+        wr_bytes(w, &v, sizeof v);                     \
     }
 WR_INTEGER(uint8_t, u8)
 WR_INTEGER(uint16_t, u16)

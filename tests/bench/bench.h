@@ -161,8 +161,8 @@ int goals_failed(void); /* how many that count */
 /* The goals of issue "speed" that lookups over N snapshots have; those whose rows are missing are left out. */
 void goals_of_lookups(const struct rows *rows, const char *size, uint64_t n, double lines_per_lookup);
 void goals_of_distributions(const struct rows *rows);
-/* GAIN: commits per second of 64 by those of one; COST: durable page writes that one commit takes as long as. */
-void goals_of_commits(struct measure gain, struct measure cost);
+/* GAIN: commits per second of 64 committers by those of one. */
+void goals_of_commits(struct measure gain);
 
 void report_begin(const char *folder);
 /* Figures and plots belong to a group: "lookups-1e6". */
@@ -189,6 +189,7 @@ int svg_bars(const char *path, const char *title, const char *unit, const struct
 /* Where SKADED is, and a temporary folder that is removed at exit. */
 void place_begin(const char *skaded);
 const char *place_folder(void);
+const char *place_shm_dir(void); /* of the daemon's files */
 void end_if_interrupted(void);
 
 void daemon_start(const char *sync); /* "full" or "normal"; with an empty log */

@@ -52,11 +52,12 @@ static struct lone_part *open_part(struct lone_part *p, const void *base, size_t
 
 struct lone_part *lone_part_open_largest(skade *s)
 {
-    struct shm_place place = { .dir = "/dev/shm", .uid = geteuid() };
+    struct shm_place place = { .uid = geteuid() };
     struct lone_part *p = allocate(sizeof *p);
     struct largest l = { .bytes = 0 };
     struct errmsg msg = { "" };
 
+    snprintf(place.dir, sizeof place.dir, "%s", place_shm_dir());
     check((int)skade_segments(s, take_segment, &l), "segments", s);
     if (segmap_open(&p->map, &place, l.name, 0, SIZE_MAX / 2, &msg) < 0)
         die("%s", msg.text);

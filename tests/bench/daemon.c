@@ -19,6 +19,7 @@
 static char program[512];
 static char folder[256];
 static char instance[32];
+static char shm_dir[64];
 static char run_dir[300], data_dir[300];
 static pid_t daemon_pid;
 static pid_t our_pid;
@@ -27,13 +28,19 @@ static pid_t our_pid;
 
 static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
-    (void)st, (void)type, (void)ftw;
-    return remove(path);
+    (void)st, (void)type;
+    return ftw->level > 0 ? remove(path) : 0;
+}
+
+static void empty_folder(const char *path)
+{
+    nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 static void remove_tree(const char *path)
 {
-    nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    empty_folder(path);
+    rmdir(path);
 }
 
 /* At exit, whatever the reason: no daemon, no file. */
@@ -43,6 +50,7 @@ static void place_end(void)
         return;
     daemon_stop();
     remove_tree(folder);
+    remove_tree(shm_dir);
 }
 
 static volatile sig_atomic_t interrupted;
@@ -69,25 +77,38 @@ static void catch_signals(void)
     signal(SIGPIPE, SIG_IGN);
 }
 
+static void make_folder(char *template)
+{
+    if (!mkdtemp(template))
+        die("cannot make %s: %s", template, strerror(errno));
+}
+
 void place_begin(const char *skaded)
 {
     const char *parent = getenv("TMPDIR");
 
     our_pid = getpid();
-    snprintf(program, sizeof program, "%s", skaded);
-    snprintf(folder, sizeof folder, "%s/skade-bench-XXXXXX", parent && *parent ? parent : "/tmp");
-    snprintf(instance, sizeof instance, "bench-%d", (int)our_pid);
-    if (!mkdtemp(folder))
-        die("cannot make %s: %s", folder, strerror(errno));
-    snprintf(run_dir, sizeof run_dir, "%s/run", folder);
-    snprintf(data_dir, sizeof data_dir, "%s/data", folder);
     atexit(place_end);
     catch_signals();
+    snprintf(program, sizeof program, "%s", skaded);
+    snprintf(instance, sizeof instance, "bench-%d", (int)our_pid);
+    snprintf(folder, sizeof folder, "%s/skade-bench-XXXXXX", parent && *parent ? parent : "/tmp");
+    make_folder(folder);
+    snprintf(run_dir, sizeof run_dir, "%s/run", folder);
+    snprintf(data_dir, sizeof data_dir, "%s/data", folder);
+    /* A folder of its own: a daemon that stops leaves its files there, for those who have them mapped. */
+    snprintf(shm_dir, sizeof shm_dir, "/dev/shm/skade-bench-XXXXXX");
+    make_folder(shm_dir);
 }
 
 const char *place_folder(void)
 {
     return folder;
+}
+
+const char *place_shm_dir(void)
+{
+    return shm_dir;
 }
 
 /* ---- the daemon --------------------------------------------------------------------------------------------------- */
@@ -97,8 +118,8 @@ static _Noreturn void become_daemon(int out, const char *sync)
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     setpgid(0, 0); /* a signal from the terminal is for us */
     dup2(out, STDOUT_FILENO);
-    execl(program, program, "--instance", instance, "--run-dir", run_dir, "--data-dir", data_dir, "--sync",
-          sync, "--log-level", "error", (char *)NULL);
+    execl(program, program, "--instance", instance, "--run-dir", run_dir, "--data-dir", data_dir, "--shm-dir",
+          shm_dir, "--sync", sync, "--log-level", "error", (char *)NULL);
     _exit(127);
 }
 
@@ -118,6 +139,7 @@ void daemon_start(const char *sync)
     int out[2];
 
     remove_tree(data_dir);
+    empty_folder(shm_dir);
     if (pipe(out) < 0)
         die("pipe: %s", strerror(errno));
     daemon_pid = fork();

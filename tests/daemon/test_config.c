@@ -39,11 +39,20 @@ START_TEST(a_value_replaces_the_default)
 END_TEST
 
 static const char *const bad[][2] = {
-    { "rebuild_threshold", "0" },      { "rebuild_threshold", "1048577" }, { "rebuild_threshold", "12x" },
-    { "rebuild_threshold", "" },       { "rebuild_idle", "5" },            { "rebuild_idle", "-1s" },
-    { "rebuild_idle", "999999999h" },  { "sync", "sometimes" },            { "sync", "" },
-    { "sync", "full|normal" },         { "read", "nobody-of-that-name" },  { "read", "@no-such-group" },
-    { "no_such_option", "1" },         { "idle_timeout", "1ms" },
+    { "rebuild_threshold", "0" },
+    { "rebuild_threshold", "1048577" },
+    { "rebuild_threshold", "12x" },
+    { "rebuild_threshold", "" },
+    { "rebuild_idle", "5" },
+    { "rebuild_idle", "-1s" },
+    { "rebuild_idle", "999999999h" },
+    { "sync", "sometimes" },
+    { "sync", "" },
+    { "sync", "full|normal" },
+    { "read", "nobody-of-that-name" },
+    { "read", "@no-such-group" },
+    { "no_such_option", "1" },
+    { "idle_timeout", "1ms" },
 };
 
 START_TEST(a_bad_value_is_refused_with_the_option_s_name)
@@ -60,7 +69,9 @@ END_TEST
 START_TEST(a_file_is_read_and_errors_name_file_and_line)
 {
     fresh();
-    ck_assert_int_eq(config_read(&config, write_file("# comment\nrebuild_threshold = 99\n\nsync = normal ; why\n"), &msg), 0);
+    ck_assert_int_eq(
+        config_read(&config, write_file("# comment\nrebuild_threshold = 99\n\nsync = normal ; why\n"), &msg),
+        0);
     ck_assert_int_eq(config.rebuild_threshold, 99);
     fresh();
     ck_assert_int_lt(config_read(&config, write_file("sync = full\nbogus = 1\n"), &msg), 0);
@@ -128,7 +139,10 @@ START_TEST(paths_are_checked)
     config_set(&config, "instance", "Not Good", "--", &msg);
     ck_assert_int_eq(config_finish(&config, &msg), SKADE_EINPUT);
     fresh();
-    config_set(&config, "run_dir", "/a-path-that-is-a-good-deal-longer-than-what-fits-into-the-address-of-a-socket-with-its-one-hundred-and-seven", "--", &msg);
+    config_set(&config, "run_dir",
+               "/a-path-that-is-a-good-deal-longer-than-what-fits-into-the-address-of-a-socket-with-its-one-"
+               "hundred-and-seven",
+               "--", &msg);
     ck_assert_int_eq(config_finish(&config, &msg), SKADE_EINPUT);
     fresh();
     config_set(&config, "instance", "two", "--", &msg);

@@ -62,7 +62,8 @@ static void fill_table(skade *s, uint32_t t, uint32_t versions, struct skade_com
     char name[32];
     skade_table number;
 
-    int r = skade_create(s, synthetic_table(name, t), "s3://lake-production/warehouse/events.db", &number, NULL);
+    int r =
+        skade_create(s, synthetic_table(name, t), "s3://lake-production/warehouse/events.db", &number, NULL);
     for (uint32_t v = 0; r == 0 && v < versions; v++) {
         synthetic_location(texts[v], t, v);
         rows[v] = (struct skade_commit){ .size = sizeof rows[v],
@@ -122,7 +123,8 @@ static void judge(struct judge *j, int status, const char *where, uint32_t t, ui
 }
 
 /* Some lookups one by one; returns the seconds that they took without judging them. */
-static double read_singles(skade *s, struct judge *j, const skade_table *numbers, char (*where)[SYNTHETIC_LOCATION_MAX])
+static double read_singles(skade *s, struct judge *j, const skade_table *numbers,
+                           char (*where)[SYNTHETIC_LOCATION_MAX])
 {
     uint32_t t[BATCH], v[BATCH];
     int status[BATCH];
@@ -140,7 +142,8 @@ static double read_singles(skade *s, struct judge *j, const skade_table *numbers
     return took;
 }
 
-static double read_batch(skade *s, struct judge *j, const skade_table *numbers, char (*where)[SYNTHETIC_LOCATION_MAX])
+static double read_batch(skade *s, struct judge *j, const skade_table *numbers,
+                         char (*where)[SYNTHETIC_LOCATION_MAX])
 {
     static struct skade_answer a[BATCH];
     uint32_t t[BATCH], v[BATCH];
@@ -165,7 +168,8 @@ static void print_judge(const char *what, const struct judge *j)
            (unsigned long long)j->wrong, (unsigned long long)j->errors);
 }
 
-static int count_counter(void *arg, const char *name, uint64_t value, const char *unit, const char *kind, const char *help)
+static int count_counter(void *arg, const char *name, uint64_t value, const char *unit, const char *kind,
+                         const char *help)
 {
     (void)arg, (void)unit, (void)kind, (void)help;
     printf("client_%s %llu\n", name, (unsigned long long)value);
@@ -185,7 +189,8 @@ static void read_mapped(double seconds, struct judge *j)
         batch += read_batch(s, j, numbers, where);
     }
     print_judge("read", j);
-    printf("single_ns %.1f\nbatch_ns %.1f\n", single * 1e9 / (double)(rounds * BATCH), batch * 1e9 / (double)(rounds * BATCH));
+    printf("single_ns %.1f\nbatch_ns %.1f\n", single * 1e9 / (double)(rounds * BATCH),
+           batch * 1e9 / (double)(rounds * BATCH));
     skade_client_stats(s, count_counter, NULL);
     free(where);
     free(numbers);
@@ -242,8 +247,8 @@ static void write_load(double seconds, struct judge *j)
             judge(j, skade_head(s, numbers[t], &head), where, t, v);
         }
     print_judge("write", j);
-    printf("commits %llu\ncommit_seconds %.3f\nlongest_commit_us %llu\n", (unsigned long long)commits, now() - began,
-           (unsigned long long)longest_us);
+    printf("commits %llu\ncommit_seconds %.3f\nlongest_commit_us %llu\n", (unsigned long long)commits,
+           now() - began, (unsigned long long)longest_us);
     free(numbers);
     skade_close(s);
 }
@@ -255,10 +260,13 @@ int main(int argc, char **argv)
         return 0;
     }
     if (argc != 5) {
-        fprintf(stderr, "usage: load fill TABLES VERSIONS | load read|socket|write SECONDS TABLES VERSIONS\n");
+        fprintf(stderr,
+                "usage: load fill TABLES VERSIONS | load read|socket|write SECONDS TABLES VERSIONS\n");
         return 2;
     }
-    struct judge j = { .tables = (uint32_t)atoi(argv[3]), .versions = (uint32_t)atoi(argv[4]), .state = (uint64_t)getpid() };
+    struct judge j = { .tables = (uint32_t)atoi(argv[3]),
+                       .versions = (uint32_t)atoi(argv[4]),
+                       .state = (uint64_t)getpid() };
     double seconds = atof(argv[2]);
     if (strcmp(argv[1], "read") == 0)
         read_mapped(seconds, &j);

@@ -21,7 +21,8 @@ static void mend(uint8_t *buf, size_t size)
     size_t after = offsetof(struct seg_header, header_check) + sizeof h.header_check;
     h.content_check = checksum(buf + h.header_len, size - h.header_len, 0);
     memcpy(buf, &h, sizeof h);
-    h.header_check = checksum(buf + after, h.header_len - after, checksum(buf, offsetof(struct seg_header, header_check), 0));
+    h.header_check = checksum(buf + after, h.header_len - after,
+                              checksum(buf, offsetof(struct seg_header, header_check), 0));
     memcpy(buf, &h, sizeof h);
 }
 
@@ -46,7 +47,9 @@ static void ask(struct part *p)
         part_after(p, table, 0, &hit);
     }
     for (size_t i = 0; i < ARRAY_SIZE(q); i++)
-        q[i] = (struct part_query){ .table = (uint32_t)i % 5, .id = (int64_t)i, .location = where, .location_cap = sizeof where };
+        q[i] = (struct part_query){
+            .table = (uint32_t)i % 5, .id = (int64_t)i, .location = where, .location_cap = sizeof where
+        };
     part_find_many(p, q, ARRAY_SIZE(q), 0);
 }
 

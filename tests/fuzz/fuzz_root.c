@@ -21,7 +21,8 @@ static void mend(uint8_t *buf, size_t size)
     size_t after = offsetof(struct seg_header, header_check) + sizeof h.header_check;
     h.content_check = checksum(buf + h.header_len, size - h.header_len, 0);
     memcpy(buf, &h, sizeof h);
-    h.header_check = checksum(buf + after, h.header_len - after, checksum(buf, offsetof(struct seg_header, header_check), 0));
+    h.header_check = checksum(buf + after, h.header_len - after,
+                              checksum(buf, offsetof(struct seg_header, header_check), 0));
     memcpy(buf, &h, sizeof h);
 }
 

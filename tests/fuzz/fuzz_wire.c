@@ -15,24 +15,24 @@ static void check_same(const struct wr *w, const uint8_t *payload, size_t len, b
         abort();
 }
 
-#define MSG(number, NAME, name, sender, doc)                                                                           \
-    static void try_##name(const uint8_t *payload, size_t len)                                                         \
-    {                                                                                                                  \
-        struct msg_##name m;                                                                                           \
-        bool lists = false;                                                                                            \
-        struct wr w = { 0 };                                                                                           \
-        if (wire_read_##name(payload, len, &m) < 0)                                                                    \
-            return;                                                                                                    \
+#define MSG(number, NAME, name, sender, doc)                   \
+    static void try_##name(const uint8_t *payload, size_t len) \
+    {                                                          \
+        struct msg_##name m;                                   \
+        bool lists = false;                                    \
+        struct wr w = { 0 };                                   \
+        if (wire_read_##name(payload, len, &m) < 0)            \
+            return;                                            \
         wire_put_##name(&w, &m);
 #define LIST(item, name, doc) lists = true;
-#define ITEM(NAME, name, doc)                                                                                          \
-    __attribute__((unused)) static void no_##name(const uint8_t *payload, size_t len)                                  \
-    {                                                                                                                  \
-        bool lists = false;                                                                                            \
+#define ITEM(NAME, name, doc)                                                         \
+    __attribute__((unused)) static void no_##name(const uint8_t *payload, size_t len) \
+    {                                                                                 \
+        bool lists = false;                                                           \
         struct wr w = { 0 };
-#define END(name)                                                                                                      \
-    check_same(&w, payload, len, lists);                                                                               \
-    wr_fini(&w);                                                                                                       \
+#define END(name)                        \
+    check_same(&w, payload, len, lists); \
+    wr_fini(&w);                         \
     }
 #include "messages.def"
 

@@ -27,13 +27,16 @@ static void put_part(const char *dir, size_t rows)
 {
     struct event *events = calloc(rows + 1, sizeof *events);
     const struct event **list = calloc(rows + 1, sizeof(const struct event *));
-    char (*texts)[128] = calloc(rows + 1, sizeof *texts);
+    char(*texts)[128] = calloc(rows + 1, sizeof *texts);
     struct part_info info = { .seed = 3, .epoch = 1, .generation = 1, .to_seq = rows };
     struct part_plan *plan;
     char name[32];
 
     for (size_t i = 0; i < rows; i++) {
-        snprintf(texts[i], sizeof texts[i], i % 5 ? "s3://b/t/metadata/%05zu-00112233-4455-6677-8899-aabbccddeeff.metadata.json" : "odd %zu", i);
+        snprintf(texts[i], sizeof texts[i],
+                 i % 5 ? "s3://b/t/metadata/%05zu-00112233-4455-6677-8899-aabbccddeeff.metadata.json"
+                       : "odd %zu",
+                 i);
         events[i] = (struct event){ .seq = i + 1,
                                     .kind = EVENT_COMMIT,
                                     .flags = EVENT_INTRODUCES | EVENT_MOVES_HEAD | EVENT_HAS_SNAPSHOT,
@@ -62,8 +65,15 @@ static void put_root(const char *dir)
 {
     struct root_table tables[2] = { { .created_seq = 1, .dropped_seq = SEQ_MAX, .kind = TABLE_EXTERNAL },
                                     { .created_seq = 2, .dropped_seq = 9, .kind = TABLE_STORED } };
-    struct root_name_row names[2] = { { bytes_of("shop.orders"), 1, SEQ_MAX, 1 }, { bytes_of("a"), 2, 9, 2 } };
-    struct root_input in = { .epoch = 1, .generation = 1, .names_seq = 9, .tables = tables, .tables_count = 2, .names = names, .names_count = 2 };
+    struct root_name_row names[2] = { { bytes_of("shop.orders"), 1, SEQ_MAX, 1 },
+                                      { bytes_of("a"), 2, 9, 2 } };
+    struct root_input in = { .epoch = 1,
+                             .generation = 1,
+                             .names_seq = 9,
+                             .tables = tables,
+                             .tables_count = 2,
+                             .names = names,
+                             .names_count = 2 };
     size_t size = root_size(&in);
     void *buf = aligned_alloc(64, align_up(size, 64));
 

@@ -44,32 +44,32 @@ static struct uuid random_uuid(void)
 #define FILL_str() random_str()
 
 /* Messages and items alike: fill the fields, write, then write as many items as the list, if there is one, says. */
-#define PUT_RANDOM(what, name)                                                                                         \
-    static void put_random_##name(struct wr *w)                                                                        \
-    {                                                                                                                  \
-        struct what##_##name m = { .end_ = 0 };                                                                        \
-        uint32_t items = 0;                                                                                            \
+#define PUT_RANDOM(what, name)                  \
+    static void put_random_##name(struct wr *w) \
+    {                                           \
+        struct what##_##name m = { .end_ = 0 }; \
+        uint32_t items = 0;                     \
         void (*put_item)(struct wr *) = NULL;
 #define ITEM(NAME, name, doc) PUT_RANDOM(item, name)
 #define MSG(number, NAME, name, sender, doc) PUT_RANDOM(msg, name)
 #define FIELD(type, name, doc) m.name = FILL_##type();
-#define LIST(item, name, doc)                                                                                          \
-    items = m.name.count = (uint32_t)(next() % 4);                                                                     \
+#define LIST(item, name, doc)                      \
+    items = m.name.count = (uint32_t)(next() % 4); \
     put_item = put_random_##item;
-#define END(name)                                                                                                      \
-    wire_put_##name(w, &m);                                                                                            \
-    for (uint32_t i = 0; i < items; i++)                                                                               \
-        put_item(w);                                                                                                   \
+#define END(name)                        \
+    wire_put_##name(w, &m);              \
+    for (uint32_t i = 0; i < items; i++) \
+        put_item(w);                     \
     }
 #include "messages.def"
 
 /* Read and write again: the result is a copy of the payload. */
-#define ITEM(NAME, name, doc)                                                                                          \
-    static void copy_item_##name(struct rd *r, struct wr *w)                                                           \
-    {                                                                                                                  \
-        struct item_##name m;                                                                                          \
-        wire_get_##name(r, &m);                                                                                        \
-        wire_put_##name(w, &m);                                                                                        \
+#define ITEM(NAME, name, doc)                                \
+    static void copy_item_##name(struct rd *r, struct wr *w) \
+    {                                                        \
+        struct item_##name m;                                \
+        wire_get_##name(r, &m);                              \
+        wire_put_##name(w, &m);                              \
     }
 #include "messages.def"
 
@@ -85,23 +85,23 @@ static void copy_items(struct copying *c, struct wr *w)
 }
 
 /* MSG opens a function, LIST notes the list in it, END closes it; ITEM makes the same frame for nothing. */
-#define MSG(number, NAME, name, sender, doc)                                                                           \
-    static int copy_msg_##name(const void *payload, size_t len, struct wr *w)                                          \
-    {                                                                                                                  \
-        struct msg_##name m;                                                                                           \
-        struct copying copying = { { 0 }, NULL };                                                                      \
-        int r = wire_read_##name(payload, len, &m);                                                                    \
-        if (r < 0)                                                                                                     \
-            return r;                                                                                                  \
+#define MSG(number, NAME, name, sender, doc)                                  \
+    static int copy_msg_##name(const void *payload, size_t len, struct wr *w) \
+    {                                                                         \
+        struct msg_##name m;                                                  \
+        struct copying copying = { { 0 }, NULL };                             \
+        int r = wire_read_##name(payload, len, &m);                           \
+        if (r < 0)                                                            \
+            return r;                                                         \
         wire_put_##name(w, &m);
-#define ITEM(NAME, name, doc)                                                                                          \
-    __attribute__((unused)) static int no_##name(struct wr *w)                                                         \
-    {                                                                                                                  \
+#define ITEM(NAME, name, doc)                                  \
+    __attribute__((unused)) static int no_##name(struct wr *w) \
+    {                                                          \
         struct copying copying = { { 0 }, NULL };
 #define LIST(item, name, doc) copying = (struct copying){ m.name, copy_item_##item };
-#define END(name)                                                                                                      \
-    copy_items(&copying, w);                                                                                           \
-    return 0;                                                                                                          \
+#define END(name)            \
+    copy_items(&copying, w); \
+    return 0;                \
     }
 #include "messages.def"
 

@@ -254,6 +254,7 @@ struct work {
     skade_table table;
 };
 
+#ifndef __SANITIZE_ADDRESS__
 static void *ask_for_ever(void *arg)
 {
     struct work *w = arg;
@@ -263,6 +264,7 @@ static void *ask_for_ever(void *arg)
     }
     return NULL;
 }
+#endif
 
 static int never_stop(void *arg, const struct skade_event *e)
 {
@@ -270,6 +272,7 @@ static int never_stop(void *arg, const struct skade_event *e)
     return 0;
 }
 
+#ifndef __SANITIZE_ADDRESS__
 static void *watch_for_ever(void *arg)
 {
     struct work *w = arg;
@@ -304,6 +307,7 @@ static void cancel_threads(int kind)
     skade_close(w.s);
     done("cancelled threads");
 }
+#endif
 
 static void *ask_once(void *arg)
 {
@@ -376,7 +380,12 @@ int main(int argc, char **argv)
         no_standard_descriptors(kind);
         exec_inherits_nothing(kind);
         fork_with_a_handle(kind);
+#ifdef __SANITIZE_ADDRESS__
+        /* AddressSanitizer trips over the forced unwinding of a cancelled thread's stack. */
+        printf("cancelled threads: not under AddressSanitizer\n");
+#else
         cancel_threads(kind);
+#endif
         short_threads(kind);
         interrupted(kind);
     }
