@@ -21,7 +21,7 @@ symbols=$(nm -g --defined-only "$root/usr/lib/libskadeclient.a" | awk 'NF == 3 {
 export SKADE_RUN_DIR=$root/run SKADE_INSTANCE=install-$$
 exec 9< <(exec "$root/usr/bin/skaded" --instance "$SKADE_INSTANCE" --run-dir "$root/run" --data-dir "$root/data" 2>"$root/log")
 daemon=$!
-trap 'kill $daemon 2>/dev/null; rm -rf "$root"; rm -f /dev/shm/skade.*."$SKADE_INSTANCE".v1.*' EXIT
+trap 'kill $daemon 2>/dev/null || true; rm -rf "$root"; rm -f /dev/shm/skade.*."$SKADE_INSTANCE".v1.*' EXIT
 read -r _ <&9
 "$root/usr/bin/skadectl" create shop.orders --location s3://lake/orders >/dev/null
 "$root/usr/bin/skadectl" commit shop.orders s3://lake/orders/v1.json --snapshot 7 >/dev/null
