@@ -24,6 +24,7 @@ MANDIR     ?= $(PREFIX)/share/man
 PACKAGES := gcc make pkg-config libuv1-dev libsqlite3-dev libzstd-dev zlib1g-dev libxxhash-dev \
             libyajl-dev libinih-dev check libsubunit-dev
 PACKAGES_BENCH := liblmdb-dev
+PACKAGES_COVERAGE := lcov
 PACKAGES_LINT  := clang clang-format clang-tidy libclang-rt-14-dev valgrind strace
 
 WERROR ?= -Werror
@@ -227,7 +228,7 @@ fuzz-run: $B/fuzz/seeds $(patsubst %,$B/fuzz/%,$(FUZZ))
 
 # ---- style -----------------------------------------------------------------------------------------------------------
 C_FILES := $(wildcard shared/*.[ch] daemon/*.[ch] libclient/*.[ch] tools/*.[ch] docs/*.c tests/*.[ch] tests/*/*.[ch])
-format: ## clang-format all sources
+format: deps-lint ## clang-format all sources
 	$Qclang-format -i $(C_FILES)
 lint: deps-lint $(PUBLIC) ## clang-format and clang-tidy must have nothing to say
 	$Qclang-format --dry-run -Werror $(C_FILES)
@@ -235,7 +236,9 @@ lint: deps-lint $(PUBLIC) ## clang-format and clang-tidy must have nothing to sa
 	    'clang-tidy --quiet "$$@" -- -std=c11 -D_GNU_SOURCE -DSKADE_FAILPOINTS -DSKADE_VERSION=\"lint\" -Ishared -Ilibclient -Idaemon -Itools -I$B/include 2>/dev/null' sh
 
 # ---- coverage ---------------------------------------------------------------------------------------------------------
-coverage: ## lines and branches that the suites reach
+deps-coverage:
+	$(call ensure,$(PACKAGES) $(PACKAGES_COVERAGE))
+coverage: deps-coverage ## lines and branches that the suites reach
 	@$(MAKE) --no-print-directory B=build/coverage FAIL=1 CFLAGS='-O0 -g --coverage' LDFLAGS=--coverage build/coverage/tests/check
 	@build/coverage/tests/check >/dev/null; true
 	@lcov --capture --directory build/coverage --output-file build/coverage/all.info --rc lcov_branch_coverage=1 -q && \
@@ -262,6 +265,7 @@ install-check: all
 	@tests/install.sh $B
 
 dist: ## a source archive of HEAD
+	@mkdir -p build
 	git archive --prefix=skade-$(VERSION)/ -o build/skade-$(VERSION).tar.gz HEAD
 
 .PHONY: check-unit-counted fuzz fuzz-run format lint coverage install install-check dist demo demo-run docs docs-check all deps deps-bench deps-lint need-build check check-run check-unit check-system check-system-run stress \

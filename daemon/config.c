@@ -398,10 +398,14 @@ void config_print(const struct config *c, FILE *out)
 
 void config_print_help(FILE *out)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(options); i++)
-        fprintf(out, "  --%-18s %s%s%s%s\n", options[i].name, options[i].doc,
-                options[i].initial[0] ? " Default: " : "", options[i].initial,
-                options[i].initial[0] ? "." : "");
+    for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
+        const struct option *o = &options[i];
+        int n = fprintf(out, "  --");
+        for (const char *c = o->name; *c; c++, n++)
+            fputc(*c == '_' ? '-' : *c, out);
+        fprintf(out, "%*s%s%s%s%s\n", n < 24 ? 24 - n : 1, "", o->doc, o->initial[0] ? " Default: " : "",
+                o->initial, o->initial[0] ? "." : "");
+    }
 }
 
 /* ---- roles ---- */

@@ -13,6 +13,7 @@
 
 #define FRAME_MAX_LEAST 16384u       /* a daemon that takes less can't take a release's longest commit */
 #define SIGN_OF_LIFE_MS 250          /* how often a long wait looks at the heartbeat */
+#define RETURN_MS 10000              /* a restart takes less, and who waits longer should be told */
 #define LONG_TIMEOUT_MS (600 * 1000) /* for long answers when no heartbeat can be seen */
 
 /* ---- errors -------------------------------------------------------------------------------------------- */
@@ -298,9 +299,10 @@ int ask_await_long(skade *s)
 /* How far the request came. */
 struct attempt {
     enum ask_again again;
-    bool connected; /* this time */
-    bool sent;      /* any time: the daemon may have acted on it */
-    int lost;       /* times the connection broke */
+    bool connected;    /* this time */
+    bool sent;         /* any time: the daemon may have acted on it */
+    int lost;          /* times the connection broke */
+    int64_t return_by; /* a daemon that went away is waited for until then; 0: none did */
 };
 
 static int exchange(skade *s, struct attempt *a, uint64_t number, unsigned answer, struct frame *ret)
@@ -321,8 +323,11 @@ static int exchange(skade *s, struct attempt *a, uint64_t number, unsigned answe
 static bool try_again(skade *s, struct attempt *a, int r)
 {
     /* A change that was sent waits for the daemon to come back: only it can tell what became of it. */
+    if (!a->connected && a->return_by == 0)
+        a->return_by = deadline_sooner(s->deadline, RETURN_MS);
     if (!a->connected)
-        return a->again == ASK_CHANGE && a->sent && r != SKADE_EREPLACED && deadline_pause(s->deadline, 50);
+        return a->again == ASK_CHANGE && a->sent && r != SKADE_EREPLACED && deadline_pause(a->return_by, 50);
+    a->return_by = 0;
     if (s->refusal.code != 0 || r != STREAM_LOST)
         return false;
     count(s, CLIENT_requests_again);

@@ -67,8 +67,8 @@ static int put_row(skade *s, struct wr *w, const struct skade_commit *given, str
     copy_sized(&c, sizeof c, given, given->size);
     const char *problem = commit_problem(&c);
     if (problem)
-        return fail(&s->msg, SKADE_EINPUT, "commit %" PRIu64 " (table %" PRIu32 "): %s", index, c.table,
-                    problem);
+        return fail(&s->msg, SKADE_EINPUT, "commit %" PRIu64 " of the call (table %" PRIu32 "): location: %s",
+                    index + 1, c.table, problem);
     struct item_commit_row row = row_of(&c, spare);
     wire_put_commit_row(w, &row);
     return 0;

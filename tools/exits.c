@@ -18,6 +18,7 @@ static const struct {
     { SKADE_ECONFLICT, CTL_CONFLICT, "conflict" },
     { SKADE_EEXISTS, CTL_CONFLICT, "exists" },
     { SKADE_EUNREACHABLE, CTL_UNREACHABLE, "unreachable" },
+    { SKADE_EUNKNOWN, CTL_UNREACHABLE, "unknown" }, /* it went away before it answered */
     { SKADE_EDENIED, CTL_DENIED, "denied" },
     { SKADE_EINPUT, CTL_USAGE, "bad_input" },
     { SKADE_EKIND, CTL_USAGE, "wrong_kind" },
