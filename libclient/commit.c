@@ -66,9 +66,11 @@ static int put_row(skade *s, struct wr *w, const struct skade_commit *given, str
 
     copy_sized(&c, sizeof c, given, given->size);
     const char *problem = commit_problem(&c);
-    if (problem)
-        return fail(&s->msg, SKADE_EINPUT, "commit %" PRIu64 " of the call (table %" PRIu32 "): location: %s",
-                    index + 1, c.table, problem);
+    if (problem) {
+        bool of_location = c.location && problem == location_problem(bytes_of(c.location));
+        return fail(&s->msg, SKADE_EINPUT, "commit %" PRIu64 " of the call (table %" PRIu32 "): %s%s",
+                    index + 1, c.table, of_location ? "location: " : "", problem);
+    }
     struct item_commit_row row = row_of(&c, spare);
     wire_put_commit_row(w, &row);
     return 0;
@@ -194,7 +196,8 @@ static int put_piece(skade *s, const struct skade_commit *c, size_t n, size_t *n
     for (; *next < n && w->len < limit; ++*next, index++) {
         const struct skade_commit *row = (const void *)((const char *)c + *next * c->size);
         if (row->size != c->size)
-            return fail(&s->msg, SKADE_EINPUT, "commit %" PRIu64 " has another size than the first", index);
+            return fail(&s->msg, SKADE_EINPUT, "commit %" PRIu64 " has another size than the first",
+                        index + 1);
         int r = put_row(s, w, row, numbered_uuid(s->release.base, index), index);
         if (r < 0)
             return r;

@@ -469,10 +469,10 @@ START_TEST(nothing_is_released_without_a_word)
     struct skade_commit *c = commits_of(3, 50);
     c[2].location = "";
     ck_assert_int_eq(skade_release(s, c, 3, NULL, NULL), SKADE_EINPUT);
-    ck_assert_ptr_nonnull(strstr(skade_errmsg(s), "commit 2"));
+    ck_assert_ptr_nonnull(strstr(skade_errmsg(s), "commit 3"));
     c[1].size = 0;
     ck_assert_int_eq(skade_release(s, c, 3, NULL, NULL), SKADE_EINPUT);
-    ck_assert_ptr_nonnull(strstr(skade_errmsg(s), "commit 1"));
+    ck_assert_ptr_nonnull(strstr(skade_errmsg(s), "commit 2"));
     commits_free(c);
     skade_close(s);
     fake_stop(f);
