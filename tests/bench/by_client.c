@@ -56,15 +56,21 @@ void client_by_name(void *arg, const struct question *q, size_t n)
 }
 
 /* A fresh handle proves by its connection that the map is current, which takes a system call for each miss; once it saw
- * the daemon's heart beat, memory proves it.  The heart beats twice a second. */
+ * the daemon's heart beat, memory proves it.  The heart beats twice for each second that the daemon counts. */
 void client_see_heartbeat(skade *const *handles, size_t n)
 {
-    for (int look = 0; look < 6; look++) {
+    skade *s = handles[0];
+    uint64_t began = daemon_counter(s, "uptime");
+
+    do {
         for (size_t i = 0; i < n; i++) {
             if (handles[i])
                 skade_resolve(handles[i], 1, 0, &answers[0]);
         }
-        usleep(200000);
+    } while (daemon_counter(s, "uptime") < began + 2);
+    for (size_t i = 0; i < n; i++) {
+        if (handles[i])
+            skade_resolve(handles[i], 1, 0, &answers[0]);
     }
 }
 

@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -56,7 +55,7 @@ struct committer {
     uint32_t version; /* the next */
 };
 
-static atomic_bool stop;
+static double until; /* set before the threads start */
 
 static void commit_one(struct committer *c)
 {
@@ -73,7 +72,7 @@ static void commit_one(struct committer *c)
 
 static void *commit_until_stopped(void *arg)
 {
-    while (!atomic_load(&stop))
+    while (seconds() < until)
         commit_one(arg);
     return NULL;
 }
@@ -92,13 +91,11 @@ static double commit_rate(struct committer *c, int n)
     uint64_t before = count_commits(c, n);
     double began = seconds();
 
-    atomic_store(&stop, false);
+    until = began + SECONDS_EACH;
     for (int i = 0; i < n; i++) {
         if (pthread_create(&c[i].thread, NULL, commit_until_stopped, &c[i]) != 0)
             die("no thread");
     }
-    usleep((useconds_t)(SECONDS_EACH * 1e6));
-    atomic_store(&stop, true);
     for (int i = 0; i < n; i++)
         pthread_join(c[i].thread, NULL);
     return (double)(count_commits(c, n) - before) / (seconds() - began);
