@@ -19,13 +19,16 @@ PREFIX     ?= /usr/local
 LIBDIR     ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 MANDIR     ?= $(PREFIX)/share/man
+SYSCONFDIR ?= $(if $(filter /usr /usr/local,$(PREFIX)),/etc,$(PREFIX)/etc)
+UNITDIR    ?= $(PREFIX)/lib/systemd/system
+SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
 
 # Every Debian package that building and testing needs, with the reason in README.md.
 PACKAGES := gcc make pkg-config libuv1-dev libsqlite3-dev libzstd-dev zlib1g-dev libxxhash-dev \
-            libyajl-dev libinih-dev check libsubunit-dev
+            libyajl-dev libinih-dev check libsubunit-dev strace
 PACKAGES_BENCH := liblmdb-dev
 PACKAGES_COVERAGE := lcov
-PACKAGES_LINT  := clang clang-format clang-tidy libclang-rt-14-dev valgrind strace
+PACKAGES_LINT  := clang clang-format clang-tidy libclang-rt-14-dev valgrind
 
 WERROR ?= -Werror
 CFLAGS ?= -O2 -g
@@ -61,7 +64,7 @@ TOOLS  := $(call obj,$(TOOLS_SRC))
 
 # ---- the include path is the architecture: what a folder may see is what it may depend on -----------------------
 PUBLIC := $B/include/skade.h $B/include/skade_errors.h
-$B/shared/%.o:    INC := -Ishared
+$B/shared/%.o:    INC := -Ishared $(call pkg_cflags,libzstd)
 $B/libclient/%.o: INC := -Ishared -Ilibclient
 $B/daemon/%.o:    INC := -Ishared -Idaemon $(call pkg_cflags,libuv sqlite3)
 $B/tools/%.o:     INC := -I$B/include -Itools $(call pkg_cflags,yajl libzstd zlib)
@@ -149,7 +152,9 @@ $(call obj,$(TESTS_SRC)): | $(PUBLIC)
 
 $B/stress/%: $B/tests/stress/%.o $B/libskadeclient.a
 	@mkdir -p $(@D)
-	$Q$(CC) $(ALL_LDFLAGS) $< $B/libskadeclient.a $(LIBS_CLIENT) -o $@
+	$Q$(CC) $(ALL_LDFLAGS) $(filter %.o,$^) $B/libskadeclient.a $(LIBS_CLIENT) -o $@
+$B/stress/sandbox: $B/tests/support/deny.o
+$B/stress/peer: $(SHARED)
 STRESS := $(patsubst tests/stress/%.c,$B/stress/%,$(STRESS_SRC))
 
 $B/demo/load: $B/tests/demo/load.o $(SO).$(SOVER)
@@ -215,7 +220,7 @@ $B/fuzz/%: $B/tests/fuzz/fuzz_%.o $(FUZZ_LIB)
 	$Q$(CC) -pthread -fsanitize=fuzzer,address,undefined $^ $(LIBS_TOOLS) $(call pkg_libs,inih) -o $@
 $B/fuzz/seeds: $B/tests/fuzz/seeds.o $(SHARED)
 	@mkdir -p $(@D)
-	$Q$(CC) -pthread -fsanitize=address,undefined $^ -o $@
+	$Q$(CC) -pthread -fsanitize=address,undefined $^ $(LIBS_CLIENT) -o $@
 
 fuzz: deps-lint ## fuzz each parser for FUZZ_TIME seconds
 	@$(MAKE) --no-print-directory CC=clang SAN=fuzzer-no-link,address,undefined B=build/fuzz fuzz-run
@@ -248,7 +253,8 @@ coverage: deps-coverage ## lines and branches that the suites reach
 # ---- installing -------------------------------------------------------------------------------------------------------
 install: all ## install below DESTDIR and PREFIX
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR) $(DESTDIR)$(PREFIX)/share/skade \
-	    $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man3 $(DESTDIR)$(MANDIR)/man5 $(DESTDIR)$(MANDIR)/man8
+	    $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man3 $(DESTDIR)$(MANDIR)/man5 $(DESTDIR)$(MANDIR)/man8 \
+	    $(DESTDIR)$(SYSCONFDIR)/skade $(DESTDIR)$(UNITDIR) $(DESTDIR)$(SYSUSERSDIR)
 	install -m 755 $B/skaded $(DESTDIR)$(PREFIX)/bin/
 	$Q$(CC) $(ALL_LDFLAGS) $(TOOLS) -L$B -lskadeclient -Wl,-rpath,$(LIBDIR) $(LIBS_TOOLS) -o $(DESTDIR)$(PREFIX)/bin/skadectl
 	install -m 644 $(PUBLIC) $(DESTDIR)$(INCLUDEDIR)/
@@ -257,7 +263,10 @@ install: all ## install below DESTDIR and PREFIX
 	install -m 644 $B/libskadeclient.a $(DESTDIR)$(LIBDIR)/
 	sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@INCLUDEDIR@|$(INCLUDEDIR)|; s|@VERSION@|$(VERSION)|' \
 	    libclient/libskadeclient.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/libskadeclient.pc
-	install -m 644 conf/skaded.conf conf/skaded.service conf/skade.sysusers $(DESTDIR)$(PREFIX)/share/skade/
+	install -m 644 conf/skaded.conf $(DESTDIR)$(PREFIX)/share/skade/
+	[ -e $(DESTDIR)$(SYSCONFDIR)/skade/skaded.conf ] || install -m 644 conf/skaded.conf $(DESTDIR)$(SYSCONFDIR)/skade/
+	sed -e 's|@PREFIX@|$(PREFIX)|; s|@SYSCONFDIR@|$(SYSCONFDIR)|' conf/skaded.service > $(DESTDIR)$(UNITDIR)/skaded.service
+	install -m 644 conf/skade.sysusers $(DESTDIR)$(SYSUSERSDIR)/skade.conf
 	for m in docs/man/*.[1-8]; do install -m 644 $$m $(DESTDIR)$(MANDIR)/man$${m##*.}/; done
 
 # What is installed is enough to build and run the README's first lookup, with pkg-config, as C99 and as C++.

@@ -1,13 +1,18 @@
 /*
  * Writes small valid inputs for the fuzz targets: a corpus to start from.  usage: seeds DIR
  */
+#include "entry_writer.h"
+#include "manifest.h"
 #include "part.h"
 #include "root.h"
+#include "rows_writer.h"
 #include "wire.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static void put(const char *dir, const char *target, const char *name, const void *data, size_t size)
 {
@@ -94,6 +99,109 @@ static void put_wire(const char *dir)
     wr_fini(&w);
 }
 
+/* What is in FD, which is closed. */
+static void put_file(const char *dir, const char *target, const char *name, int fd)
+{
+    static char buf[1 << 16];
+    ssize_t size = pread(fd, buf, sizeof buf, 0);
+
+    if (size < 0)
+        exit(1);
+    put(dir, target, name, buf, (size_t)size);
+    close(fd);
+}
+
+static int unnamed_file(const char *dir)
+{
+    int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        perror(dir);
+        exit(1);
+    }
+    return fd;
+}
+
+/* Row i: key "key i" unless 3 divides i, value "value i", time -1000 i; the last one is larger than a block. */
+static int write_rows(struct rows_writer *w)
+{
+    static char large[10000];
+    char key[16], value[16];
+
+    for (int i = 0; i < 40; i++) {
+        struct bytes k = { key, (size_t)sprintf(key, "key %d", i) };
+        size_t len = (size_t)sprintf(value, "value %d", i);
+        if (rows_put(w, i % 3 ? ROW_KEYED : 0, k, value, len, i * -1000, NULL) < 0)
+            return -1;
+    }
+    memset(large, 'x', sizeof large);
+    return rows_put(w, ROW_KEYED, bytes_of("large"), large, sizeof large, INT64_MAX, NULL);
+}
+
+static void put_rows(const char *dir)
+{
+    struct rows_writer_options opt = { .log = { "log" },
+                                       .uuid = { "rows" },
+                                       .table = 7,
+                                       .part = 1,
+                                       .seen_seq = 9,
+                                       .block_size = 4096,
+                                       .temp_dir = AT_FDCWD };
+    struct manifest m = { .header = { .log = { "log" },
+                                      .uuid = { "rows" },
+                                      .table = 7,
+                                      .files = 1,
+                                      .seen_seq = 9,
+                                      .base_seq = 8,
+                                      .base_time_us = -5,
+                                      .rows_pruned = 2,
+                                      .snapshots_before = 3 } };
+    struct manifest_file file;
+    struct rows_writer *w;
+
+    int rows = unnamed_file(dir), manifest = unnamed_file(dir);
+    if (rows_writer_open(&w, rows, &opt, NULL) < 0 || write_rows(w) < 0 ||
+        rows_writer_seal(w, &file, NULL) < 0)
+        exit(1);
+    rows_writer_close(w);
+    m.header.rows = file.rows;
+    m.files = &file;
+    if (manifest_write(manifest, &m, NULL) < 0)
+        exit(1);
+    put_file(dir, "rows", "file", rows);
+    put_file(dir, "rows", "manifest", manifest);
+    /* For the target's other mode: blocks as flags, rows, length and bytes. */
+    put(dir, "rows", "blocks", "\0\1\6\0\0\3\0abc\1\1\6\0\0\11\0abc\3\0\3\0def\2\0\3\0ghi", 34);
+}
+
+/* N rows: every third without a key, every fifth a deletion, the last one larger than a piece. */
+static void put_entries(const char *dir, int n)
+{
+    static char large[40000];
+    struct entry_writer_options opt = {
+        .log = { "log" }, .uuid = { "entries" }, .table = 7, .temp_dir = AT_FDCWD
+    };
+    struct entry_sum sum;
+    struct entry_writer *w;
+    char name[32];
+    int fd = unnamed_file(dir);
+
+    if (entry_writer_open(&w, fd, &opt, NULL) < 0)
+        exit(1);
+    for (int i = 0; i < n; i++) {
+        struct bytes key = { name, (size_t)sprintf(name, "key %d", i % 7) };
+        unsigned flags = i % 3 == 0 ? 0 : i % 5 == 0 ? ENTRY_KEYED | ENTRY_DELETE : ENTRY_KEYED;
+        size_t len = flags & ENTRY_DELETE ? 0 : i + 1 == n ? sizeof large : (size_t)i % 9;
+        if (entry_begin(w, flags, key, NULL) < 0 || entry_piece(w, large, len, NULL) < 0 ||
+            entry_end(w, NULL) < 0)
+            exit(1);
+    }
+    if (entry_writer_seal(w, &sum, NULL) < 0)
+        exit(1);
+    entry_writer_close(w);
+    sprintf(name, "rows%d", n);
+    put_file(dir, "entries", name, fd);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2)
@@ -104,5 +212,9 @@ int main(int argc, char **argv)
     put_part(argv[1], 40);
     put_root(argv[1]);
     put_wire(argv[1]);
+    put_rows(argv[1]);
+    put_entries(argv[1], 0);
+    put_entries(argv[1], 4);
+    put_entries(argv[1], 300);
     return 0;
 }

@@ -1,0 +1,86 @@
+/*
+ * Reading a .entries or a .rows file: its rows from either end, and the rows of a key.
+ *
+ * Opening checks header, footer and, when the index is first used, its checksum; each row is checked when it is read.
+ * Nothing of a file is believed that wasn't checked, and damage is an error that names file and offset, never a silent
+ * end.  Deletions are rows here: what hides what is rowset.h's business.
+ *
+ * A struct entry_file is immutable after open and may be shared by threads; each cursor belongs to one.
+ */
+#ifndef SKADE_ENTRY_FILE_H
+#define SKADE_ENTRY_FILE_H
+
+#include "errors.h"
+#include "format_entry.h"
+#include "row.h"
+
+struct entry_file;
+struct entry_cursor;
+
+struct entry_expect { /* what the file must say; what is zero isn't compared */
+    struct uuid log, uuid;
+    uint32_t table;
+    uint64_t part;
+    uint64_t footer_check;
+    uint64_t size;
+};
+
+/* Open the sealed file FD (taken over, also on failure).  NAME, for messages, is copied.  0 or SKADE_EDAMAGED,
+ * SKADE_EVERSION, SKADE_EFOREIGN (no file of skade's, or of another table or log), -ENOMEM, -errno. */
+int entry_file_open(struct entry_file **ret, int fd, const char *name, const struct entry_expect *expect,
+                    struct errmsg *msg);
+void entry_file_close(struct entry_file *f);
+
+const struct entry_header *entry_file_header(const struct entry_file *f);
+const struct entry_footer *entry_file_footer(const struct entry_file *f); /* checked */
+const char *entry_file_name(const struct entry_file *f);
+bool entry_file_compacted(const struct entry_file *f); /* .rows */
+
+/* ---- rows in order ---- */
+
+enum entry_order { OLDEST_FIRST, NEWEST_FIRST };
+
+/* A cursor over all rows.  TIME_US is what rows of a .entries file get. */
+int entry_cursor_open(struct entry_cursor **ret, struct entry_file *f, enum entry_order order,
+                      int64_t time_us, struct errmsg *msg);
+void entry_cursor_close(struct entry_cursor *c);
+
+/* The next row, lent until the next call.  1, 0 at the end, or negative; then always the same, and *RET says nothing.
+ * Its number tells which row of the file it is. */
+int entry_next(struct entry_cursor *c, struct row *ret, struct errmsg *msg);
+
+/* The same if that row is in memory and checked already: 1, or 0 and nothing happened.  No system call, no failure. */
+int entry_next_at_hand(struct entry_cursor *c, struct row *ret);
+
+/* Bytes [off, off + len) of the value of the row that entry_next() or entry_find() gave last, into BUFFER.  Row checks
+ * of long values are complete when its last byte was read in order; entry_check_value() does it at once. */
+int entry_value_read(struct entry_cursor *c, uint64_t off, void *buffer, size_t len, struct errmsg *msg);
+int entry_value_check(struct entry_cursor *c, struct errmsg *msg);
+
+/* Jump, so that the next entry_next() gives the row with this NUMBER, which the file has, then its neighbours in the
+ * cursor's order.  A jump may follow a failure: rows behind a damage can be read that way. */
+int entry_seek_number(struct entry_cursor *c, uint64_t number, struct errmsg *msg);
+/* The row at PLACE of a .entries file, or the rows of the block PLACE of a .rows file begin there. */
+int entry_seek_place(struct entry_cursor *c, uint64_t place, struct errmsg *msg);
+
+/* ---- the index ---- */
+
+/* The index, verified: COUNT hashes ascending (signed) and their places; NULL arrays when there is no keyed row.
+ * Lent as long as F is open.  Thread-safe. */
+struct entry_index {
+    const int64_t *hashes;
+    const uint64_t *places;
+    uint64_t count;
+    struct stree64 tree;
+};
+int entry_file_index(struct entry_file *f, struct entry_index *ret, struct errmsg *msg);
+
+/* The newest row of KEY in this file, deletions included: 1 and *RET (lent until C's next call), 0 not in it, negative.
+ * The full key is compared.  After 1 the cursor goes on behind that row; after 0 it must jump before it goes on. */
+int entry_find(struct entry_cursor *c, struct bytes key, struct row *ret, struct errmsg *msg);
+
+/* Everything of it: every row's, block's and the index's checksum, order and agreement of index and rows.  0 or
+ * negative, with the first damage in MSG. */
+int entry_file_verify(struct entry_file *f, struct errmsg *msg);
+
+#endif

@@ -1,0 +1,218 @@
+/*
+ * What the files of the row set share: its data files, how one is opened, which rows of them are dead.
+ *
+ *   rowset.c       the list of files and what is known of them
+ *   rowset_file.c  opening one, and a pool of few that stay open
+ *   rowset_dead.c  finding the dead rows
+ *   rowset_members.c  among which rows to look for them
+ *   rowset_list.c  keeping them: numbers by file, in memory or in an unnamed file
+ *   rowset_keys.c  a set of keys that says when it is full
+ *   rowset_scan.c  cursors and parts
+ *   rowset_get.c   the row of a key
+ *   rowset_hint.c  which files may have a key
+ *
+ * Files have ordinals, oldest first: those of the base, then those that were committed after it.
+ */
+#ifndef SKADE_ROWSET_INNER_H
+#define SKADE_ROWSET_INNER_H
+
+#include "rowset.h"
+#include "sorter.h"
+
+#include <assert.h>
+
+/* ---- data files ---------------------------------------------------------------------------------------- */
+
+struct data_file {
+    char *path;
+    struct uuid uuid; /* that its header must have; zero: not known */
+    int64_t time_us;  /* of the commit; of .rows each row has its own */
+    uint64_t footer_check;
+    uint64_t size, rows, keyed, deletes, raw_bytes; /* once known */
+    uint64_t before;                                /* rows in all files before it; once prepared */
+    uint64_t dead; /* index of its first dead row in the list; once prepared */
+    uint32_t part; /* of a .rows file: its number in the manifest, from 1; else 0 */
+    int32_t slot;  /* in the pool, -1: not there */
+    bool known;    /* by the manifest or because it was open once */
+};
+
+/* ---- dead rows ----------------------------------------------------------------------------------------- */
+
+/* Numbers of the dead rows, by file and then ascending.  Immutable once built; any thread may read it. */
+struct dead_list {
+    uint64_t *numbers; /* in memory, or NULL and in FD */
+    uint64_t count;
+    int fd;
+};
+
+#define DEAD_WINDOW 512
+
+/* One reader's look at a list. */
+struct dead_view {
+    const struct dead_list *list;
+    uint64_t from, count; /* what WINDOW holds */
+    uint64_t window[DEAD_WINDOW];
+};
+
+void dead_list_fini(struct dead_list *l);
+
+/* Take what SORTED has, {file, number} each, and note in FILES where each one's begin.  Uses about MEMORY bytes, or a file
+ * without a name in TEMP_DIR. */
+int dead_list_build(struct dead_list *l, struct sorter *sorted, struct data_file *files, size_t n,
+                    size_t memory, int temp_dir, struct errmsg *msg);
+
+/* The number at INDEX < count. */
+int dead_list_at(struct dead_view *v, uint64_t index, uint64_t *ret, struct errmsg *msg);
+
+/* The first index in [from, to) whose number is >= NUMBER, or TO. */
+int dead_list_find(struct dead_view *v, uint64_t from, uint64_t to, uint64_t number, uint64_t *ret,
+                   struct errmsg *msg);
+
+/* ---- a set of keys ------------------------------------------------------------------------------------- */
+
+/* Keys are compared in full.  When one didn't fit, the set is full and stays so until it is cleared. */
+struct key_set {
+    uint64_t *slots; /* upper half: part of the hash; lower half: 1 + where the key stands, in words */
+    uint32_t *words; /* the keys: length, bytes, padding */
+    uint64_t slot_count, word_count;
+    uint64_t used, count;
+    uint64_t seed;
+    bool full;
+};
+
+enum key_verdict { KEY_NEW, KEY_KNOWN, KEY_LEFT };
+
+int key_set_init(struct key_set *set, size_t memory);
+void key_set_fini(struct key_set *set);
+void key_set_clear(struct key_set *set);
+
+/* KEY_NEW: it was not in it and is now.  KEY_LEFT: it is not in it and there is no room. */
+enum key_verdict key_set_add(struct key_set *set, struct bytes key);
+bool key_set_has(const struct key_set *set, struct bytes key);
+
+/* ---- hints for point reads ------------------------------------------------------------------------------ */
+
+/* Which files may have a row with a hash, as sorted runs of (upper half of the hash, file): the few hashes of a tiny
+ * file cost 8 bytes each, and a question costs a few binary searches however many files there are. */
+struct hints {
+    struct hint_run {
+        uint64_t *at; /* prefix << 32 | file, ascending */
+        size_t n;
+    } runs[64];
+    unsigned run_count;
+    size_t used, limit; /* of them in all runs */
+    uint64_t *unlisted; /* a bit for each file that wasn't taken in */
+    size_t unlisted_words;
+};
+
+void hints_fini(struct hints *h);
+
+/* Note the hashes of FILE.  One that is too large for the budget is noted as such. */
+int hints_add(struct hints *h, uint32_t file, const struct entry_index *index);
+
+/* The greatest file below BELOW that may have HASH, of those that were noted; -1 if none. */
+int64_t hints_below(const struct hints *h, int64_t hash, uint64_t below);
+
+/* ---- the set ------------------------------------------------------------------------------------------- */
+
+#define POOL_SLOTS 64
+
+struct pool_slot {
+    struct entry_file *file;
+    struct entry_cursor *cursor;
+    size_t ordinal;
+    uint64_t used; /* when, counted in uses */
+};
+
+struct rowset {
+    struct uuid log;
+    uint32_t table;
+    uid_t owner;
+    size_t memory;
+    char *temp_dir;
+    int (*cancelled)(void *arg);
+    void *arg;
+
+    struct data_file *files;
+    size_t n, base_n;
+    bool prepared;
+    uint64_t entries; /* in all files, once prepared */
+    struct dead_list dead;
+
+    struct pool_slot pool[POOL_SLOTS]; /* for rowset_get() */
+    unsigned pool_limit, pool_count;
+    uint64_t pool_uses;
+
+    struct hints hints; /* of the files [hint_from, hint_to) */
+    size_t hint_from, hint_to;
+    struct entry_cursor *found; /* that the last rowset_get() got its row from */
+};
+
+/* -ECANCELED if the caller wants no more. */
+int rowset_cancelled(struct rowset *s, struct errmsg *msg);
+
+/* Index of the first dead row of the file after FILE. */
+uint64_t rowset_dead_end(const struct rowset *s, size_t file);
+
+/* Read the counts of all files that aren't known yet. */
+int rowset_learn(struct rowset *s, struct errmsg *msg);
+
+/* ---- finding the dead rows ------------------------------------------------------------------------------ */
+
+/* Shares of the budget, in sixteenths.  A batch has as many suspects as keys of about 30 bytes fit into the set. */
+enum share {
+    SHARE_PRINTS = 6, /* gone before the newer ones come */
+    SHARE_WANTED = 4, /* gone before the set of keys comes */
+    SHARE_NEWER = 6,
+    SHARE_OLDER = 2,
+    SHARE_BATCH = 2,
+    SHARE_LEFT = 1,
+    SHARE_DEAD = 1,
+    SHARE_KEYS = 4,
+    SHARE_LIST = 8 /* everything else but the sorted dead rows is gone by then */
+};
+
+static inline size_t rowset_share(const struct rowset *s, enum share share)
+{
+    return s->memory / 16 * share;
+}
+
+struct member {
+    int64_t hash;
+    uint64_t file, place;
+};
+
+struct members {
+    struct rowset *set;
+    int temp_dir;
+    unsigned file_bits; /* of a print; the others are the upper ones of a hash */
+    struct sorter *prints, *wanted;
+    struct sorter *newer, *older;
+    const uint64_t *newer_head, *older_head; /* of the merge; NULL: at its end */
+    unsigned steps;
+};
+
+/* Gather them: 1, or 0 if there are none, and then nothing is dead.  Learns on the way what the files' counts are.
+ * members_close() after failure, too. */
+int members_open(struct members *m, struct rowset *s, int temp_dir, struct errmsg *msg);
+void members_close(struct members *m);
+
+/* 1 and the one with the lowest hash, 0 at the end. */
+int members_next(struct members *m, struct member *ret, struct errmsg *msg);
+
+/* Find the dead rows, and what is known of files on the way. */
+int rowset_find_dead(struct rowset *s, struct errmsg *msg);
+
+/* ---- opening files ---------------------------------------------------------------------------------------- */
+
+/* Open data file I: it is what the log means, belongs to whom it should, and says what it said before. */
+int rowset_file_open(struct rowset *s, size_t i, struct entry_file **ret, struct errmsg *msg);
+
+/* A regular file at PATH that may be read and that OWNER or root owns: a descriptor or negative. */
+int rowset_open_path(const struct rowset *s, const char *path, struct errmsg *msg);
+
+/* Data file I in the pool, until another one pushes it out. */
+int rowset_pool_get(struct rowset *s, size_t i, struct pool_slot **ret, struct errmsg *msg);
+void rowset_pool_fini(struct rowset *s);
+
+#endif
