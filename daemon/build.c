@@ -1,6 +1,7 @@
 #include "build.h"
 
 #include "failpoint.h"
+#include "world.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -74,19 +75,55 @@ int build_plan(const struct build *b, struct part_plan **ret)
     return part_plan_merge(ret, &b->info, parts, b->parts_count);
 }
 
+/* Is the part P as it was when it was published?  0; SKADE_EDAMAGED with its file's name in MSG. */
+static int check_part(const struct build *b, const struct part_map *p, struct errmsg *msg)
+{
+    const struct shm_place *place = publisher_place(b->publisher);
+    char name[SHM_NAME_MAX] = "a part in the daemon's own memory";
+    struct errmsg why = { "" };
+    struct part *part;
+
+    int r = part_open(&part, p->map.base, p->map.size, PART_VERIFY, &why);
+    if (r < 0 && r != SKADE_EDAMAGED && r != SKADE_EVERSION)
+        return r;
+    bool same = r == 0 && part_header(part)->seg.header_check == p->header_check;
+    if (r == 0)
+        part_close(part);
+    if (same)
+        return 0;
+    if (p->generation)
+        shm_name(name, place, SHM_PART, part_header(p->part)->seg.epoch, p->generation);
+    return fail(msg, SKADE_EDAMAGED, "%s/%s is damaged: %s", place->dir, name,
+                r == 0 ? "another header" : why.text);
+}
+
+/* Looked at when the merge has read them, so that what happened to them meanwhile is found, too. */
+static int check_inputs(const struct build *b, struct errmsg *msg)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < b->parts_count; i++)
+        r = check_part(b, b->parts[i], msg);
+    return r;
+}
+
 /* On a worker, or on the loop when it can't wait. */
 void build_run(struct build *b)
 {
     struct part_plan *plan = NULL;
-    uint64_t began = uv_hrtime();
+    uint64_t began = world.clock_ns();
 
     b->error = build_plan(b, &plan);
     if (b->error == 0)
         b->error = build_shared(plan, b->publisher, &b->info, &b->made, &b->msg);
+    int sound = check_inputs(b, &b->msg);
+    b->damaged = sound == SKADE_EDAMAGED;
+    if (sound < 0)
+        b->error = sound;
     if (b->error < 0 && !b->msg.text[0])
         fail(&b->msg, b->error, "building the index: %s", error_text(b->error));
     part_plan_free(plan);
-    b->micros = (uv_hrtime() - began) / 1000;
+    b->micros = (world.clock_ns() - began) / 1000;
 }
 
 void build_free(struct build *b)

@@ -25,11 +25,13 @@ struct build {
     /* results */
     int error;
     struct errmsg msg;
+    bool damaged; /* a part that was merged is; MSG names it */
     struct part_map *made;
     uint64_t micros;
 };
 
-/* Plan, write into shared memory under info.generation, map.  Results are in B.  Any thread. */
+/* Plan, write into shared memory under info.generation, map.  Parts that are merged are checksummed whole: damage is
+ * never copied into a part with a right checksum.  Results are in B.  Any thread. */
 void build_run(struct build *b);
 
 /* The same as a uv_work_cb, at low priority. */

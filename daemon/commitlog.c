@@ -12,7 +12,7 @@
  * In use.  While a log is written its newest events are in the write-ahead log only.  If someone removes
  * that file, the database file alone looks whole, and is old.  So before its first write a log puts "in
  * use" into the database file itself, and a clean close takes it out again: a file that is in use and has
- * no write-ahead log beside it has lost it.
+ * no write-ahead log beside it has lost it.  A file of an older version becomes one of the newest then, too.
  *
  * What a failed write means.  A refusal of bytes (disk full, quota, file size limit) comes before the
  * frame that commits is whole, so the transaction is rolled back and never comes back.  After any other
@@ -26,6 +26,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define WAL_FRAME_BYTES (4096 + 24)
@@ -104,9 +105,7 @@ static int open_file(struct commitlog *log, const char *path, bool skip_check, s
 {
     int r = look_first(path, msg);
     if (r == 0)
-        r = logfile_open(&log->file, path, LOGFILE_OWN, msg);
-    if (r == 0)
-        r = logfile_inspect(&log->file, msg);
+        r = logfile_open_judged(&log->file, path, LOGFILE_OWN, log->sync_full, msg);
     if (r == 0)
         r = logfile_check_mode(&log->file, msg);
     if (r == 0 && !skip_check)
@@ -272,6 +271,8 @@ static int transact(struct commitlog *log, const struct event *events, size_t n,
     int rc = simulated(FAILPOINT("log.begin"));
     if (rc == SQLITE_OK)
         rc = logfile_step_once(log->begin);
+    if (rc == SQLITE_OK && logfile_is_old(&log->file))
+        rc = logfile_upgrade(&log->file);
     if (rc == SQLITE_OK)
         rc = insert_all(log, events, n, &meta);
     if (rc == SQLITE_OK)
@@ -286,6 +287,7 @@ static int transact(struct commitlog *log, const struct event *events, size_t n,
     if (FAILPOINT("log.committed") != 0)
         return unknown(log, msg, "simulated");
     log->file.meta = meta;
+    logfile_upgraded(&log->file);
     return 0;
 }
 
@@ -327,6 +329,15 @@ uint64_t commitlog_wal_bytes(const struct commitlog *log)
     return log->wal_bytes;
 }
 
+uint64_t commitlog_room(const struct commitlog *log)
+{
+    struct statvfs fs;
+
+    if (fstatvfs(log->dir.fd, &fs) < 0 || fs.f_blocks == 0)
+        return UINT64_MAX;
+    return (uint64_t)fs.f_bavail * fs.f_frsize;
+}
+
 /* Before the first write; see the top of this file. */
 static int begin_use(struct commitlog *log, struct errmsg *msg)
 {
@@ -334,7 +345,7 @@ static int begin_use(struct commitlog *log, struct errmsg *msg)
 
     if (log->in_use)
         return 0;
-    if (!log->file.meta.in_use) {
+    if (!log->file.meta.in_use || logfile_is_old(&log->file)) {
         struct logfile_meta meta = log->file.meta;
         meta.in_use = true;
         r = transact(log, NULL, 0, meta, msg);

@@ -14,9 +14,18 @@
  *   no second writer               the directory is locked, and the database inside it is locked too
  *   no guess after an I/O error    the log refuses to write until it is opened again from what is on disk
  *   never a middle lost            without sync_full a power cut may take a suffix, and leaves no hole
+ *   no end that is none            with sync_full, a write-ahead log that is damaged where later commits follow
+ *                                  is refused, which SQLite would take for its end (commitlog_wal.c)
  *
- * What cannot be noticed here: a whole log that was replaced by an older copy of itself.  Whoever keeps a
- * (seq, chain) elsewhere, as the index file does, notices it with commitlog_seek().
+ * Going back.  A restore makes the log an older one, and what was told of the events after that isn't true
+ * any more.  So it gets another name: `log`, under which everything about it is published, is new after each
+ * restore, while `origin`, from which the chain and the files of stored tables come, stays.
+ *
+ * What cannot be noticed here: a whole log that was replaced by an older copy of itself by hand, and a
+ * write-ahead log that is shorter than it was, or damaged in its last commit, which looks like one that was never
+ * finished.  The daemon notices it by the last one's control page, if that is still there, and refuses to start
+ * (publisher_last_told()); whoever keeps a (seq, chain) elsewhere with commitlog_seek(); and a client that was told
+ * of a later event.
  *
  * Threads: all functions that take a struct commitlog belong to one thread, the log thread.
  * commitlog_open() may run on another one that hands the result over.  commitlog_check_file() and
@@ -42,10 +51,11 @@ struct commitlog_options {
 
 /* What the log says about itself. */
 struct commitlog_meta {
-    struct uuid log;     /* of this log, for ever */
-    uint64_t seed;       /* random; mixes the keys and names of everything that is made from the log */
-    int64_t created_us;  /* microseconds since 1970 UTC */
-    uint64_t last_seq;   /* the newest event; 0: none yet */
+    struct uuid log;    /* what it is published as: the origin until a restore, then another each time */
+    struct uuid origin; /* of this log, for ever: the chain begins with it, files of stored tables carry it */
+    uint64_t seed;      /* random; mixes the keys and names of everything that is made from the log */
+    int64_t created_us; /* microseconds since 1970 UTC */
+    uint64_t last_seq;  /* the newest event; 0: none yet */
     uint64_t last_chain; /* its chain value */
     uint64_t last_epoch; /* see commitlog_set_epoch(); 0: never set */
     bool clean_stop;
@@ -66,7 +76,7 @@ struct commitlog_meta {
  *   SKADE_ERUNNING  another process has it
  *   SKADE_EFOREIGN  not skade's, or not this user's alone: owner, mode, link, kind of file, application id
  *   SKADE_EVERSION  made by a newer skade
- *   SKADE_EDAMAGED  not whole; also when the write-ahead log, and with it the newest events, is missing
+ *   SKADE_EDAMAGED  not whole; also when the write-ahead log, and with it the newest events, is missing or damaged
  *   SKADE_EFULL     no room to make a new log; an existing one needs one inode, and no bytes
  *   SKADE_EINPUT    the directory can't hold a log: missing parent, network file system
  *   -ENOMEM, -errno
@@ -116,6 +126,9 @@ int commitlog_checkpoint(struct commitlog *log, bool truncate, uint64_t *wal_byt
 /* Bytes in the write-ahead log that a checkpoint would move. */
 uint64_t commitlog_wal_bytes(const struct commitlog *log);
 
+/* Free bytes of the log's file system; UINT64_MAX when nobody can tell. */
+uint64_t commitlog_room(const struct commitlog *log);
+
 /* ---- reading --------------------------------------------------------------------------------------- */
 
 /* A place between two events: after SEQ, whose chain value is CHAIN. */
@@ -161,7 +174,7 @@ int commitlog_read(struct commitlog *log, struct commitlog_cursor *cursor, size_
  * the first.  commitlog_chain.c says over which bytes, so that anyone can compute it from the columns.
  */
 uint64_t commitlog_chain(uint64_t previous, const struct event *event);
-uint64_t commitlog_chain_start(const struct uuid *log, uint64_t seed);
+uint64_t commitlog_chain_start(const struct uuid *origin, uint64_t seed);
 
 /* What makes EVENT impossible as a row of the log (a static text), or NULL. */
 const char *commitlog_event_flaw(const struct event *event);
@@ -197,17 +210,25 @@ void commitlog_backup_end(struct commitlog_backup *backup);
 
 /*
  * Verify the database file FILE, a backup or the log of a daemon that is not running, from end to end:
- * structure and chain.  Changes nothing.  Takes about a second for a million events.
+ * structure and chain.  Changes nothing.  Takes about a second for a million events.  A write-ahead log is judged as
+ * with sync_full: without, what a power cut left may be refused here and yet be opened.
  * 0 and fills *RET (may be NULL); errors as commitlog_open()'s.
  */
 int commitlog_check_file(const char *file, struct commitlog_meta *ret, struct errmsg *msg);
 
 /*
  * Make the log of directory DIR from the file FROM, verified like above.  A log whose write-ahead log was
- * lost may be restored from its own database file, moved elsewhere: what that holds is kept.  Atomic: a
- * crash leaves a log or none.  SKADE_EEXISTS: DIR has a log; move it away first.  Other errors as
- * commitlog_open()'s.  RET may be NULL.
+ * lost may be restored from its own database file, moved elsewhere: what that holds is kept.  The log gets
+ * another name (see the top), by which those who knew the one before notice.  Atomic: a crash leaves a log
+ * or none.  SKADE_EEXISTS: DIR has a log; move it away first.  Other errors as commitlog_open()'s.  RET may
+ * be NULL.
  */
 int commitlog_restore(const char *dir, const char *from, struct commitlog_meta *ret, struct errmsg *msg);
+
+/*
+ * The same to FILE, a copy of a backup that isn't a log's name yet: verify it and write another name into it,
+ * durably.  FILE is the caller's alone.  After a failure it is good for nothing.
+ */
+int commitlog_renew_file(const char *file, struct commitlog_meta *ret, struct errmsg *msg);
 
 #endif

@@ -2,7 +2,7 @@
  * Copies of the commit log: backup of a running one, check and restore of a file.
  *
  *     backup:   copy pages (SQLite's own backup, from the one connection) -> seal -> verify rows -> done
- *     restore:  verify the source -> copy bytes -> verify the copy -> seal -> give it the log's name
+ *     restore:  verify the source -> copy bytes -> verify the copy -> another uuid, seal -> give it its file name
  *
  * To seal is to make a database file that needs no write-ahead log and says so.
  *
@@ -232,17 +232,27 @@ static int check_journal(const char *path, struct errmsg *msg)
     return 0;
 }
 
-/* Open the file at PATH for reading, with its write-ahead log if it has one. */
-static int open_to_look(struct logfile *f, const char *path, struct errmsg *msg)
+/* Open the file at PATH as if it had no write-ahead log; F->wal tells whether it has one. */
+static int open_alone(struct logfile *f, const char *path, struct errmsg *msg)
 {
     int r = check_journal(path, msg);
+    return r == 0 ? logfile_open(f, path, LOGFILE_SEALED, msg) : r;
+}
 
-    if (r == 0)
-        r = logfile_open(f, path, LOGFILE_SEALED, msg);
-    if (r == 0 && f->wal == WAL_USED) {
+/* Open the file at PATH for reading, with its write-ahead log if it has one, and inspect it. */
+static int open_to_look(struct logfile *f, const char *path, struct errmsg *msg)
+{
+    int r = open_alone(f, path, msg);
+
+    if (r < 0)
+        return r;
+    if (f->wal == WAL_USED) {
         logfile_close(f);
-        r = logfile_open(f, path, LOGFILE_LOOK, msg);
+        return logfile_open_judged(f, path, LOGFILE_LOOK, true, msg);
     }
+    r = logfile_inspect(f, msg);
+    if (r < 0)
+        logfile_close(f);
     return r;
 }
 
@@ -253,9 +263,7 @@ static int check(const char *path, bool wal_may_be_lost, struct commitlog_meta *
 
     if (r < 0)
         return r;
-    r = logfile_inspect(&f, msg);
-    if (r == 0 && !wal_may_be_lost)
-        r = logfile_check_wal(&f, msg);
+    r = wal_may_be_lost ? 0 : logfile_check_wal(&f, msg);
     if (r == 0)
         r = logfile_verify(&f, msg);
     if (r == 0 && ret)
@@ -313,21 +321,23 @@ static int copy_file(const struct logdir *dir, const char *path, struct errmsg *
     return r;
 }
 
-static int seal_new(const struct logdir *dir, struct commitlog_meta *ret, struct errmsg *msg)
+/* The copy at PATH becomes a log that nobody takes for the one that it was copied from. */
+static int renew(const char *path, bool wal_may_be_lost, struct commitlog_meta *ret, struct errmsg *msg)
 {
     struct logfile f;
-    char path[LOG_PATH_MAX];
-    int r = logdir_path(dir, LOG_NEW_NAME, path, msg);
+    int r = logfile_open(&f, path, LOGFILE_OWN, msg);
 
-    if (r == 0)
-        r = logfile_open(&f, path, LOGFILE_OWN, msg);
     if (r < 0)
         return r;
     r = logfile_inspect(&f, msg);
+    if (r == 0 && !wal_may_be_lost)
+        r = logfile_check_wal(&f, msg);
     if (r == 0)
         r = logfile_verify(&f, msg);
     if (r == 0)
         r = logfile_settle(&f, LOGFILE_SYNC_FULL, msg);
+    if (r == 0)
+        r = logfile_rename(&f, msg);
     if (r == 0)
         r = logfile_seal(&f, msg);
     if (r == 0 && ret)
@@ -336,10 +346,17 @@ static int seal_new(const struct logdir *dir, struct commitlog_meta *ret, struct
     return r;
 }
 
+static int renew_new(const struct logdir *dir, struct commitlog_meta *ret, struct errmsg *msg)
+{
+    char path[LOG_PATH_MAX];
+    int r = logdir_path(dir, LOG_NEW_NAME, path, msg);
+    return r == 0 ? renew(path, true, ret, msg) : r;
+}
+
 static int check_source(const char *path, struct errmsg *msg)
 {
     struct logfile f;
-    int r = open_to_look(&f, path, msg);
+    int r = open_alone(&f, path, msg);
 
     if (r < 0)
         return r;
@@ -366,7 +383,7 @@ static int restore_into(const struct logdir *dir, const char *path, struct commi
     if (r == 0)
         r = copy_file(dir, path, msg);
     if (r == 0)
-        r = seal_new(dir, ret, msg);
+        r = renew_new(dir, ret, msg);
     if (r == 0)
         r = logdir_publish(dir, msg);
     if (r < 0)
@@ -387,6 +404,21 @@ int commitlog_restore(const char *dirname, const char *from, struct commitlog_me
     if (r < 0)
         return r;
     r = restore_into(&dir, path, ret, msg);
+    logdir_close(&dir);
+    return r;
+}
+
+int commitlog_renew_file(const char *file, struct commitlog_meta *ret, struct errmsg *msg)
+{
+    struct logdir dir;
+    char path[LOG_PATH_MAX];
+    int r = find_file(file, &dir, path, msg);
+
+    if (r < 0)
+        return r;
+    r = check_journal(path, msg);
+    if (r == 0)
+        r = renew(path, false, ret, msg);
     logdir_close(&dir);
     return r;
 }

@@ -6,7 +6,7 @@
  *
  * The bytes are the same whatever keeps the log and on whatever machine: little-endian, no padding but
  * the zero that is spelled out.  The lengths stand before the texts, so that no byte can move from one
- * text to the other unnoticed.  The origin makes rows of one log useless in another.
+ * text to the other unnoticed.  The origin makes rows of one log useless in another; a restored log keeps it.
  *
  * SQLite does not notice a flipped bit in a row, nor a row that another process overwrote.  The chain does.
  */
@@ -18,7 +18,7 @@
 #include <string.h>
 
 struct chain_origin {
-    /*  0 */ struct uuid log;
+    /*  0 */ struct uuid origin;
     /* 16 */ uint64_t seed;
 };
 SIZE(chain_origin, 24);
@@ -41,10 +41,10 @@ AT(chain_row, snapshot, 40);
 AT(chain_row, uuid, 64);
 SIZE(chain_row, 80);
 
-uint64_t commitlog_chain_start(const struct uuid *log, uint64_t seed)
+uint64_t commitlog_chain_start(const struct uuid *origin, uint64_t seed)
 {
-    struct chain_origin origin = { .log = *log, .seed = seed };
-    return checksum(&origin, sizeof origin, 0);
+    struct chain_origin start = { .origin = *origin, .seed = seed };
+    return checksum(&start, sizeof start, 0);
 }
 
 static uint8_t *put(uint8_t *to, const void *data, size_t len)
@@ -93,5 +93,5 @@ const char *commitlog_event_flaw(const struct event *e)
 
 struct commitlog_cursor commitlog_start(const struct commitlog_meta *meta)
 {
-    return (struct commitlog_cursor){ 0, commitlog_chain_start(&meta->log, meta->seed) };
+    return (struct commitlog_cursor){ 0, commitlog_chain_start(&meta->origin, meta->seed) };
 }

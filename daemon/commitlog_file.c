@@ -6,6 +6,9 @@
  * and the newest event's sequence number and chain value, written in the same transaction as the event:
  * so the newest rows can't vanish unnoticed either, which the chain alone would not show.
  *
+ * Version 1 had no `incarnation`: there it is the origin.  Such a file is read as it is, and gets the newest
+ * tables in the transaction that first writes to it.
+ *
  * SQLite trusts what it reads of a file's structure.  Where a wrong bit would make it overwrite good
  * pages later (the page count, a free list, auto-vacuum), logfile_inspect() looks, in constant time.
  *
@@ -15,15 +18,14 @@
 
 #include "checksum.h"
 #include "format.h"
+#include "world.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <time.h>
 
 #define APPLICATION_ID 0x736b6164 /* "skad" */
 #define PAGE_SIZE 4096
@@ -359,66 +361,76 @@ uint64_t logfile_bytes(const struct logfile *f)
 /* ---- tables ---------------------------------------------------------------------------------------- */
 
 /* Kept by SQLite word for word: a changed space makes another version. */
-static const char *const tables[][2] = {
-    { "log", "CREATE TABLE log(seq INTEGER PRIMARY KEY, kind INTEGER NOT NULL, flags INTEGER NOT NULL, "
-             "table_no INTEGER NOT NULL, snapshot INTEGER NOT NULL, time_us INTEGER NOT NULL, "
-             "watermark INTEGER NOT NULL, uuid BLOB NOT NULL, text BLOB NOT NULL, text2 BLOB NOT NULL, "
-             "chain INTEGER NOT NULL) STRICT" },
-    { "meta", "CREATE TABLE meta(one INTEGER PRIMARY KEY, log BLOB NOT NULL, seed INTEGER NOT NULL, "
-              "created_us INTEGER NOT NULL, last_seq INTEGER NOT NULL, last_chain INTEGER NOT NULL, "
-              "last_epoch INTEGER NOT NULL, clean_stop INTEGER NOT NULL, in_use INTEGER NOT NULL, "
-              "checksum INTEGER NOT NULL) STRICT" },
-};
+#define LOG_TABLE                                                                               \
+    "CREATE TABLE log(seq INTEGER PRIMARY KEY, kind INTEGER NOT NULL, flags INTEGER NOT NULL, " \
+    "table_no INTEGER NOT NULL, snapshot INTEGER NOT NULL, time_us INTEGER NOT NULL, "          \
+    "watermark INTEGER NOT NULL, uuid BLOB NOT NULL, text BLOB NOT NULL, text2 BLOB NOT NULL, " \
+    "chain INTEGER NOT NULL) STRICT"
+#define META_TABLE_1                                                                        \
+    "CREATE TABLE meta(one INTEGER PRIMARY KEY, log BLOB NOT NULL, seed INTEGER NOT NULL, " \
+    "created_us INTEGER NOT NULL, last_seq INTEGER NOT NULL, last_chain INTEGER NOT NULL, " \
+    "last_epoch INTEGER NOT NULL, clean_stop INTEGER NOT NULL, in_use INTEGER NOT NULL, "   \
+    "checksum INTEGER NOT NULL) STRICT"
+#define META_TABLE_2                                                                            \
+    "CREATE TABLE meta(one INTEGER PRIMARY KEY, log BLOB NOT NULL, incarnation BLOB NOT NULL, " \
+    "seed INTEGER NOT NULL, created_us INTEGER NOT NULL, last_seq INTEGER NOT NULL, "           \
+    "last_chain INTEGER NOT NULL, last_epoch INTEGER NOT NULL, clean_stop INTEGER NOT NULL, "   \
+    "in_use INTEGER NOT NULL, checksum INTEGER NOT NULL) STRICT"
 
-#define META_COLUMNS \
-    "one, log, seed, created_us, last_seq, last_chain, last_epoch, clean_stop, in_use, checksum"
-#define META_SELECT "SELECT " META_COLUMNS " FROM meta"
-#define META_REPLACE "REPLACE INTO meta(" META_COLUMNS ") VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+#define META_NUMBERS "seed, created_us, last_seq, last_chain, last_epoch, clean_stop, in_use, checksum"
+#define META_COLUMNS 11
+#define META_REPLACE \
+    "REPLACE INTO meta(one, log, incarnation, " META_NUMBERS ") VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 #define ROWS_SELECT                                                                             \
     "SELECT seq, kind, flags, table_no, snapshot, time_us, watermark, uuid, text, text2, chain" \
     " FROM log WHERE seq > ? AND seq <= ? ORDER BY seq"
 
-/* The way from version i to i + 1, a transaction each.  Version 0 is an empty file. */
-static int migrate_0(struct logfile *f)
+/* Each version: the statements that make it of the one before (0 is an empty file), what `meta` is then, and
+ * how its row is read. */
+static const struct {
+    const char *steps[3];
+    const char *meta;
+    const char *select;
+} versions[] = {
+    [1] = { { LOG_TABLE, META_TABLE_1, "PRAGMA application_id=1936417124" },
+            META_TABLE_1,
+            "SELECT one, log, log, " META_NUMBERS " FROM meta" },
+    /* The row is written again anyway: in memory we have it. */
+    [2] = { { "DROP TABLE meta", META_TABLE_2 },
+            META_TABLE_2,
+            "SELECT one, log, incarnation, " META_NUMBERS " FROM meta" },
+};
+_Static_assert(APPLICATION_ID == 1936417124, "as in the first step");
+#define NEWEST_VERSION ((int64_t)ARRAY_SIZE(versions) - 1)
+
+bool logfile_is_old(const struct logfile *f)
+{
+    return f->version < NEWEST_VERSION;
+}
+
+int logfile_upgrade(struct logfile *f)
 {
     char sql[64];
     int rc = SQLITE_OK;
 
-    for (size_t i = 0; rc == SQLITE_OK && i < ARRAY_SIZE(tables); i++)
-        rc = logfile_run(f, tables[i][1]);
-    if (rc == SQLITE_OK) {
-        snprintf(sql, sizeof sql, "PRAGMA application_id=%d", APPLICATION_ID);
-        rc = logfile_run(f, sql);
-    }
-    return rc;
+    for (int64_t v = f->version + 1; v <= NEWEST_VERSION; v++)
+        for (size_t i = 0; rc == SQLITE_OK && i < ARRAY_SIZE(versions[v].steps); i++)
+            if (versions[v].steps[i])
+                rc = logfile_run(f, versions[v].steps[i]);
+    snprintf(sql, sizeof sql, "PRAGMA user_version=%d", (int)NEWEST_VERSION);
+    return rc == SQLITE_OK ? logfile_run(f, sql) : rc;
 }
 
-static int (*const migrations[])(struct logfile *) = { migrate_0 };
-#define NEWEST_VERSION ((int64_t)ARRAY_SIZE(migrations))
-
-static int migrate(struct logfile *f, int64_t from, struct errmsg *msg)
+void logfile_upgraded(struct logfile *f)
 {
-    int rc = SQLITE_OK;
-
-    for (int64_t v = from; rc == SQLITE_OK && v < NEWEST_VERSION; v++) {
-        char sql[64];
-        snprintf(sql, sizeof sql, "PRAGMA user_version=%d", (int)v + 1);
-        rc = logfile_run(f, "BEGIN IMMEDIATE");
-        if (rc == SQLITE_OK)
-            rc = migrations[v](f);
-        if (rc == SQLITE_OK)
-            rc = logfile_run(f, sql);
-        if (rc == SQLITE_OK)
-            rc = logfile_run(f, "COMMIT");
-    }
-    return rc == SQLITE_OK ? 0 : logfile_error(f, rc, msg, "make its tables");
+    f->version = NEWEST_VERSION;
 }
 
 /* ---- the meta row ---------------------------------------------------------------------------------- */
 
-/* What the row's checksum is over. */
+/* What the row's checksum is over; in version 1 without the last field. */
 struct meta_image {
-    struct uuid log;
+    struct uuid origin;
     uint64_t seed;
     int64_t created_us;
     uint64_t last_seq;
@@ -426,13 +438,15 @@ struct meta_image {
     uint64_t last_epoch;
     uint64_t clean_stop;
     uint64_t in_use;
+    struct uuid incarnation;
 };
-SIZE(meta_image, 72);
+AT(meta_image, incarnation, 72);
+SIZE(meta_image, 88);
 
-static uint64_t meta_checksum(const struct logfile_meta *m)
+static uint64_t meta_checksum(const struct logfile_meta *m, int64_t version)
 {
     struct meta_image image = {
-        .log = m->pub.log,
+        .origin = m->pub.origin,
         .seed = m->pub.seed,
         .created_us = m->pub.created_us,
         .last_seq = m->pub.last_seq,
@@ -440,8 +454,9 @@ static uint64_t meta_checksum(const struct logfile_meta *m)
         .last_epoch = m->pub.last_epoch,
         .clean_stop = m->pub.clean_stop,
         .in_use = m->in_use,
+        .incarnation = m->pub.log,
     };
-    return checksum(&image, sizeof image, 0);
+    return checksum(&image, version == 1 ? offsetof(struct meta_image, incarnation) : sizeof image, 0);
 }
 
 int logfile_put_meta(struct logfile *f, const struct logfile_meta *m)
@@ -457,44 +472,55 @@ int logfile_put_meta(struct logfile *f, const struct logfile_meta *m)
         (int64_t)m->pub.last_epoch,
         m->pub.clean_stop,
         m->in_use,
-        (int64_t)meta_checksum(m),
+        (int64_t)meta_checksum(m, NEWEST_VERSION),
     };
-    rc = sqlite3_bind_blob(f->put_meta, 1, &m->pub.log, sizeof m->pub.log, SQLITE_STATIC);
+    rc = sqlite3_bind_blob(f->put_meta, 1, &m->pub.origin, sizeof m->pub.origin, SQLITE_STATIC);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_bind_blob(f->put_meta, 2, &m->pub.log, sizeof m->pub.log, SQLITE_STATIC);
     for (int i = 0; rc == SQLITE_OK && i < (int)ARRAY_SIZE(numbers); i++)
-        rc = sqlite3_bind_int64(f->put_meta, i + 2, numbers[i]);
+        rc = sqlite3_bind_int64(f->put_meta, i + 3, numbers[i]);
     return rc == SQLITE_OK ? logfile_step_once(f->put_meta) : rc;
 }
 
-/* Take the row that S stands on; false when it isn't one that logfile_put_meta() wrote. */
-static bool take_meta(sqlite3_stmt *s, struct logfile_meta *ret)
+static bool take_uuid(sqlite3_stmt *s, int column, struct uuid *ret)
+{
+    const void *bytes = sqlite3_column_blob(s, column); /* before its length, says SQLite's manual */
+
+    if (sqlite3_column_bytes(s, column) != sizeof *ret)
+        return false;
+    memcpy(ret, bytes, sizeof *ret);
+    return true;
+}
+
+/* Take the row that S stands on; false when it isn't one that logfile_put_meta() of VERSION wrote. */
+static bool take_meta(sqlite3_stmt *s, int64_t version, struct logfile_meta *ret)
 {
     struct logfile_meta m = { 0 };
 
-    for (int i = 0; i < 10; i++)
-        if (sqlite3_column_type(s, i) != (i == 1 ? SQLITE_BLOB : SQLITE_INTEGER))
+    for (int i = 0; i < META_COLUMNS; i++)
+        if (sqlite3_column_type(s, i) != (i == 1 || i == 2 ? SQLITE_BLOB : SQLITE_INTEGER))
             return false;
-    if (sqlite3_column_int64(s, 0) != 1 || sqlite3_column_bytes(s, 1) != sizeof m.pub.log)
+    if (sqlite3_column_int64(s, 0) != 1 || !take_uuid(s, 1, &m.pub.origin) || !take_uuid(s, 2, &m.pub.log))
         return false;
-    memcpy(&m.pub.log, sqlite3_column_blob(s, 1), sizeof m.pub.log);
-    m.pub.seed = (uint64_t)sqlite3_column_int64(s, 2);
-    m.pub.created_us = sqlite3_column_int64(s, 3);
-    m.pub.last_seq = (uint64_t)sqlite3_column_int64(s, 4);
-    m.pub.last_chain = (uint64_t)sqlite3_column_int64(s, 5);
-    m.pub.last_epoch = (uint64_t)sqlite3_column_int64(s, 6);
-    m.pub.clean_stop = sqlite3_column_int64(s, 7) != 0;
-    m.in_use = sqlite3_column_int64(s, 8) != 0;
+    m.pub.seed = (uint64_t)sqlite3_column_int64(s, 3);
+    m.pub.created_us = sqlite3_column_int64(s, 4);
+    m.pub.last_seq = (uint64_t)sqlite3_column_int64(s, 5);
+    m.pub.last_chain = (uint64_t)sqlite3_column_int64(s, 6);
+    m.pub.last_epoch = (uint64_t)sqlite3_column_int64(s, 7);
+    m.pub.clean_stop = sqlite3_column_int64(s, 8) != 0;
+    m.in_use = sqlite3_column_int64(s, 9) != 0;
     *ret = m;
-    return meta_checksum(&m) == (uint64_t)sqlite3_column_int64(s, 9) && m.pub.last_seq <= INT64_MAX;
+    return meta_checksum(&m, version) == (uint64_t)sqlite3_column_int64(s, 10) && m.pub.last_seq <= INT64_MAX;
 }
 
 static int load_meta(struct logfile *f, struct errmsg *msg)
 {
     sqlite3_stmt *s;
-    int rc = query(f, META_SELECT, &s);
+    int rc = query(f, versions[f->version].select, &s);
     int r = 0;
 
     if (rc == SQLITE_ROW) {
-        if (!take_meta(s, &f->meta) || (rc = sqlite3_step(s)) == SQLITE_ROW)
+        if (!take_meta(s, f->version, &f->meta) || (rc = sqlite3_step(s)) == SQLITE_ROW)
             r = damaged(f, msg, "what it says about itself doesn't fit its checksum");
     } else if (rc == SQLITE_DONE) {
         r = damaged(f, msg, "it says nothing about itself");
@@ -506,21 +532,35 @@ static int load_meta(struct logfile *f, struct errmsg *msg)
     return r;
 }
 
+/* A random UUID, RFC 4122. */
+static int new_uuid(struct uuid *ret, struct errmsg *msg)
+{
+    if (world.random(ret, sizeof *ret) < 0)
+        return fail(msg, -EIO, "the system gives no random bytes for a new log");
+    ret->b[6] = (ret->b[6] & 0x0f) | 0x40;
+    ret->b[8] = (ret->b[8] & 0x3f) | 0x80;
+    return 0;
+}
+
 static int new_identity(struct logfile_meta *ret, struct errmsg *msg)
 {
-    struct timespec now;
     struct logfile_meta m = { 0 };
 
-    if (getrandom(&m.pub.log, sizeof m.pub.log, 0) != sizeof m.pub.log ||
-        getrandom(&m.pub.seed, sizeof m.pub.seed, 0) != sizeof m.pub.seed)
+    int r = new_uuid(&m.pub.origin, msg);
+    if (r < 0)
+        return r;
+    if (world.random(&m.pub.seed, sizeof m.pub.seed) < 0)
         return fail(msg, -EIO, "the system gives no random bytes for a new log");
-    m.pub.log.b[6] = (m.pub.log.b[6] & 0x0f) | 0x40; /* a random UUID, RFC 4122 */
-    m.pub.log.b[8] = (m.pub.log.b[8] & 0x3f) | 0x80;
-    clock_gettime(CLOCK_REALTIME, &now);
-    m.pub.created_us = (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-    m.pub.last_chain = commitlog_chain_start(&m.pub.log, m.pub.seed);
+    m.pub.log = m.pub.origin;
+    m.pub.created_us = world.wall_us();
+    m.pub.last_chain = commitlog_chain_start(&m.pub.origin, m.pub.seed);
     *ret = m;
     return 0;
+}
+
+int logfile_rename(struct logfile *f, struct errmsg *msg)
+{
+    return new_uuid(&f->meta.pub.log, msg);
 }
 
 /* ---- making and sealing ---------------------------------------------------------------------------- */
@@ -528,20 +568,25 @@ static int new_identity(struct logfile_meta *ret, struct errmsg *msg)
 int logfile_seal(struct logfile *f, struct errmsg *msg)
 {
     f->meta.in_use = false;
-    int rc = logfile_put_meta(f, &f->meta);
+    int rc = logfile_run(f, "BEGIN IMMEDIATE");
+    if (rc == SQLITE_OK && logfile_is_old(f))
+        rc = logfile_upgrade(f);
+    if (rc == SQLITE_OK)
+        rc = logfile_put_meta(f, &f->meta);
+    if (rc == SQLITE_OK)
+        rc = logfile_run(f, "COMMIT");
     if (rc == SQLITE_OK)
         rc = sqlite3_wal_checkpoint_v2(f->db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     if (rc != SQLITE_OK)
         return logfile_error(f, rc, msg, "write what it says about itself");
     f->keep_wal = false;
+    logfile_upgraded(f);
     return 0;
 }
 
 int logfile_create(struct logfile *f, struct errmsg *msg)
 {
-    int r = migrate(f, 0, msg);
-    if (r == 0)
-        r = new_identity(&f->meta, msg);
+    int r = new_identity(&f->meta, msg);
     return r == 0 ? logfile_seal(f, msg) : r;
 }
 
@@ -576,6 +621,7 @@ static int check_identity(struct logfile *f, struct errmsg *msg)
                     (long long)version, (long long)NEWEST_VERSION);
     if (version < 1)
         return damaged(f, msg, "it has no version");
+    f->version = version;
     return 0;
 }
 
@@ -612,6 +658,7 @@ static int check_header(struct logfile *f, struct errmsg *msg)
 /* Exactly our tables: no trigger, view or index that somebody added, no flipped bit in a definition. */
 static int check_tables(struct logfile *f, struct errmsg *msg)
 {
+    const char *const tables[][2] = { { "log", LOG_TABLE }, { "meta", versions[f->version].meta } };
     sqlite3_stmt *s;
     int rc = query(f, "SELECT name, sql FROM sqlite_schema ORDER BY rowid", &s);
     size_t n = 0;
@@ -670,6 +717,39 @@ int logfile_inspect(struct logfile *f, struct errmsg *msg)
     int r = 0;
     for (size_t i = 0; r == 0 && i < ARRAY_SIZE(checks); i++)
         r = checks[i](f, msg);
+    return r;
+}
+
+static int refuse_wal(const struct logfile *f, const struct logwal *wal, bool counted, struct errmsg *msg)
+{
+    char count[64] = "";
+
+    if (counted)
+        snprintf(count, sizeof count, "; %llu events are certain", (unsigned long long)f->meta.pub.last_seq);
+    return fail(
+        msg, SKADE_EDAMAGED,
+        "%s-wal: is damaged at byte %llu, with durable commits behind that%s: see whether the disk is well, "
+        "then restore the newest backup; or, to go on without those commits, truncate -s %llu it",
+        f->path, (unsigned long long)wal->flaw, count, (unsigned long long)wal->good);
+}
+
+int logfile_open_judged(struct logfile *f, const char *path, enum logfile_use use, bool sync_full,
+                        struct errmsg *msg)
+{
+    struct logwal wal;
+
+    /* Before it is opened: to close another descriptor of it later would drop the lock. */
+    int r = logwal_judge(path, &wal, msg);
+    if (r == 0)
+        r = logfile_open(f, path, use, msg);
+    if (r < 0)
+        return r;
+    r = logfile_inspect(f, msg);
+    bool damaged = wal.state == LOGWAL_NO_HEADER || (wal.state == LOGWAL_HOLE && sync_full);
+    if (damaged && (r == 0 || r == SKADE_EDAMAGED)) /* the rest may be good, or no log at all */
+        r = refuse_wal(f, &wal, r == 0, msg);
+    if (r < 0)
+        logfile_close(f);
     return r;
 }
 

@@ -60,6 +60,24 @@ int logdir_fail(int error, struct errmsg *msg, const char *path, const char *doi
 /* The finished LOG_NEW_NAME becomes LOG_NAME, durably. */
 int logdir_publish(const struct logdir *d, struct errmsg *msg);
 
+/* ---- the write-ahead log as SQLite leaves it: commitlog_wal.c, no SQL --------------------------------- */
+
+enum logwal_state {
+    LOGWAL_WHOLE,     /* or there is none, or its end is one that a crash leaves */
+    LOGWAL_HOLE,      /* SQLite stops at a bad frame, and commits follow that were synced, with sync_full */
+    LOGWAL_NO_HEADER, /* SQLite ignores the file, and the database hasn't what is in it */
+};
+
+struct logwal {
+    enum logwal_state state;
+    uint64_t flaw; /* where it is damaged */
+    uint64_t good; /* bytes before that which SQLite takes */
+};
+
+/* Judge the write-ahead log of the database at PATH.  Changes nothing; nobody in this process has the database open.
+ * 0, -ENOMEM, -errno. */
+int logwal_judge(const char *path, struct logwal *ret, struct errmsg *msg);
+
 /* ---- a database file: commitlog_file.c ------------------------------------------------------------- */
 
 enum logfile_use {
@@ -85,6 +103,7 @@ struct logfile {
     enum wal_state wal; /* as found */
     uint64_t wal_bytes; /* as found */
     bool keep_wal;      /* at close: it holds what the database file doesn't */
+    int64_t version;    /* of its tables */
     struct logfile_meta meta;
     sqlite3_stmt *select;
     sqlite3_stmt *put_meta;
@@ -98,6 +117,11 @@ void logfile_close(struct logfile *f);
  * Constant time; fills F->meta.  It takes the lock: SKADE_ERUNNING when somebody else has it. */
 int logfile_inspect(struct logfile *f, struct errmsg *msg);
 
+/* Open F, inspect it, and refuse it with SKADE_EDAMAGED when its write-ahead log is damaged where durable commits
+ * are: after a power cut without SYNC_FULL a hole is none.  F is closed after a failure. */
+int logfile_open_judged(struct logfile *f, const char *path, enum logfile_use use, bool sync_full,
+                        struct errmsg *msg);
+
 /* SKADE_EDAMAGED when the write-ahead log is missing that must be there, */
 int logfile_check_wal(const struct logfile *f, struct errmsg *msg);
 /* or when somebody took the file out of write-ahead mode: going back would need a rollback journal.
@@ -110,8 +134,11 @@ int logfile_settle(struct logfile *f, enum logfile_sync sync, struct errmsg *msg
 /* Make the tables of the newest version in an empty file, and a new identity. */
 int logfile_create(struct logfile *f, struct errmsg *msg);
 
-/* Mark F as a file that needs no write-ahead log, and put everything into it. */
+/* Mark F as a file that needs no write-ahead log, and put everything into it, in tables of the newest version. */
 int logfile_seal(struct logfile *f, struct errmsg *msg);
+
+/* Another name for F, which logfile_seal() writes.  0, or -EIO when the system has no random bytes. */
+int logfile_rename(struct logfile *f, struct errmsg *msg);
 
 enum logfile_depth { LOGFILE_QUICK, LOGFILE_WHOLE };
 int logfile_check_structure(struct logfile *f, enum logfile_depth depth, struct errmsg *msg);
@@ -138,6 +165,12 @@ int logfile_error(const struct logfile *f, int rc, struct errmsg *msg, const cha
 int logfile_prepare(struct logfile *f, const char *sql, sqlite3_stmt **ret); /* unless *RET is */
 int logfile_run(struct logfile *f, const char *sql);
 int logfile_put_meta(struct logfile *f, const struct logfile_meta *meta);
+
+/* Within a transaction: give an older file the tables of the newest version, empty where the meta row stands;
+ * logfile_put_meta() follows.  F->version is set by logfile_upgraded(), when that is committed. */
+bool logfile_is_old(const struct logfile *f);
+int logfile_upgrade(struct logfile *f);
+void logfile_upgraded(struct logfile *f);
 int logfile_step_once(sqlite3_stmt *s); /* to the end, and reset */
 
 /* ---- the log: commitlog.c, and commitlog_backup.c copies it ---------------------------------------- */

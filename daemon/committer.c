@@ -1,6 +1,8 @@
 #include "committer.h"
 
+#include "checksum.h"
 #include "failpoint.h"
+#include "gc.h"
 #include "indexer.h"
 #include "listener.h"
 #include "log.h"
@@ -95,6 +97,7 @@ struct group {
     bool takes_away;        /* an answer: publish before it is visible */
     uint64_t epoch;         /* ours, as of its beginning */
     uint32_t tables;        /* created so far */
+    struct uuids *uuids;    /* its members'; they become the ledger's when they are durable. NULL: none yet */
     struct bytes names[64]; /* created, renamed, dropped in this group */
     size_t names_count;
     int error;
@@ -124,14 +127,19 @@ static int refuse(struct change *c, int code, const char *format, ...)
     return code;
 }
 
-/* The same for row I of a change: which one it is matters only when there are several. */
-static int refuse_row(struct change *c, size_t i, int code, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-static int refuse_row(struct change *c, size_t i, int code, const char *format, ...)
+/* The same for row I of a change: which one it is matters only when there are several.  skadectl makes a line of a file
+ * of the number. */
+static int refuse_row(const struct group *g, struct change *c, size_t i, int code, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+static int refuse_row(const struct group *g, struct change *c, size_t i, int code, const char *format, ...)
 {
+    const struct ledger *l = g->committer->server->ledger;
+    uint32_t table = c->rows[i].event.table;
+    struct bytes name = ledger_table(l, table) ? ledger_name_at(l, table, SEQ_MAX) : bytes_of("no table");
     va_list ap;
     int n = c->rows_count > 1
-                ? snprintf(c->msg.text, sizeof c->msg.text, "commit %zu of the release: ", i + 1)
+                ? snprintf(c->msg.text, sizeof c->msg.text, "commit %zu of the release (%.*s): ", i + 1,
+                           (int)(name.len > 200 ? 200 : name.len), name.data)
                 : 0;
 
     c->error = code;
@@ -167,6 +175,12 @@ static bool touched(const struct group *g, const struct table *t)
     return t->pending.group == g->committer->groups && t->pending.changed;
 }
 
+/* Has it anything in mind, be it only a commit? */
+static bool has_pending(const struct group *g, const struct table *t)
+{
+    return t->pending.group == g->committer->groups;
+}
+
 static void touch(struct group *g, struct table *t)
 {
     if (t->pending.group != g->committer->groups)
@@ -190,6 +204,18 @@ static void touch_name(struct group *g, struct bytes name)
     g->names[g->names_count++] = name;
 }
 
+static bool find_uuid(const struct group *g, const struct uuid *uuid, uint64_t *seq, uint64_t *content)
+{
+    return !uuid_is_zero(uuid) && (uuids_find(g->committer->server->ledger->uuids, uuid, seq, content) ||
+                                   (g->uuids && uuids_find(g->uuids, uuid, seq, content)));
+}
+
+static int refuse_other_content(struct change *c)
+{
+    return refuse(c, SKADE_EINPUT,
+                  "this uuid came before with other content: make a new one for a new request");
+}
+
 /*
  * Did this request come before?  LATER never; 0: no.  A remembered uuid of the same content is answered as the first
  * time, with the sequence number it got: even one of this very group, whose answer waits for the same COMMIT.
@@ -198,33 +224,45 @@ static int repeated(struct group *g, struct change *c, const struct event *e, ui
 {
     uint64_t content;
 
-    if (uuid_is_zero(&e->uuid) || !uuids_find(g->committer->server->ledger->uuids, &e->uuid, seq, &content))
+    if (!find_uuid(g, &e->uuid, seq, &content))
         return 0;
-    if (content != event_content(e))
-        return refuse(c, SKADE_EINPUT,
-                      "this uuid came before with other content: make a new one for a new request");
-    return 1;
+    return content == event_content(e) ? 1 : refuse_other_content(c);
 }
 
-static void remember(struct group *g, const struct event *e)
+/* The ledger's uuids must not hear of it yet: they let go of the oldest for each new one, and a refusal brings none
+ * back. */
+static int remember(struct group *g, const struct event *e, uint64_t content)
 {
-    if (!uuid_is_zero(&e->uuid))
-        uuids_add(g->committer->server->ledger->uuids, &e->uuid, e->seq, event_content(e));
+    uint64_t seq, known;
+
+    if (uuid_is_zero(&e->uuid) || find_uuid(g, &e->uuid, &seq, &known))
+        return 0;
+    if (!g->uuids)
+        g->uuids = uuids_new_growing(g->committer->server->ledger->seed);
+    return g->uuids ? uuids_add(g->uuids, &e->uuid, e->seq, content) : -ENOMEM;
+}
+
+/* The changes that made the events after number COUNT of the group are refused. */
+static void take_back(struct group *g, size_t count)
+{
+    if (g->uuids)
+        uuids_forget_after(g->uuids, g->committer->server->ledger->seq + count);
+    g->count = count;
 }
 
 /* ---- judging commits --------------------------------------------------------------------------------------------------- */
 
-static int check_row(struct change *c, const struct change_row *row, size_t i)
+static int check_row(const struct group *g, struct change *c, const struct change_row *row, size_t i)
 {
     const struct event *e = &row->event;
     const char *problem = location_problem(e->text);
 
     if (problem)
-        return refuse_row(c, i, SKADE_EINPUT, "location: %s", problem);
+        return refuse_row(g, c, i, SKADE_EINPUT, "location: %s", problem);
     if (!(e->flags & (EVENT_INTRODUCES | EVENT_MOVES_HEAD)))
-        return refuse_row(c, i, SKADE_EINPUT, "it neither introduces a snapshot nor moves the head");
+        return refuse_row(g, c, i, SKADE_EINPUT, "it neither introduces a snapshot nor moves the head");
     if ((e->flags & EVENT_INTRODUCES) && !(e->flags & EVENT_HAS_SNAPSHOT))
-        return refuse_row(c, i, SKADE_EINPUT, "it introduces a snapshot and names none");
+        return refuse_row(g, c, i, SKADE_EINPUT, "it introduces a snapshot and names none");
     return 0;
 }
 
@@ -256,6 +294,16 @@ static void tell_head(struct change *c, const struct event *head)
     c->head.text.data = c->head_text;
 }
 
+/* Commits of a stored table have strictly ascending times, whatever the clock does: the order by time is the table's. */
+static int64_t time_after_head(const struct group *g, const struct table *t)
+{
+    struct event store;
+    const struct event *head = head_of(g, t, &store);
+    int64_t now = server_now_us();
+
+    return head && head->time_us >= now && head->time_us < INT64_MAX ? head->time_us + 1 : now;
+}
+
 static int check_base(struct group *g, struct change *c, const struct change_row *row, const struct table *t,
                       size_t i)
 {
@@ -268,8 +316,8 @@ static int check_base(struct group *g, struct change *c, const struct change_row
     tell_head(c, head);
     counter_add(g->committer->server->page, COUNTER_conflicts, 1);
     if (!head)
-        return refuse_row(c, i, SKADE_ECONFLICT, "the table has no commit yet");
-    return refuse_row(c, i, SKADE_ECONFLICT, "the head is %.*s", (int)head->text.len, head->text.data);
+        return refuse_row(g, c, i, SKADE_ECONFLICT, "the table has no commit yet");
+    return refuse_row(g, c, i, SKADE_ECONFLICT, "the head is %.*s", (int)head->text.len, head->text.data);
 }
 
 /* The table of a row, if it takes commits.  0, LATER, or refused. */
@@ -278,13 +326,16 @@ static int table_for_commit(struct group *g, struct change *c, uint32_t number, 
     struct table *t = ledger_table(g->committer->server->ledger, number);
 
     if (!t || t->dropped_seq != SEQ_MAX)
-        return refuse_row(c, i, SKADE_ENOTABLE,
+        return refuse_row(g, c, i, SKADE_ENOTABLE,
                           "there is no table of that number: it was dropped, or never made");
     if (touched(g, t))
         return LATER;
-    if (t->kind == TABLE_STORED)
-        return refuse_row(c, i, SKADE_EKIND,
+    if (t->kind == TABLE_STORED && c->kind != CHANGE_APPEND)
+        return refuse_row(g, c, i, SKADE_EKIND,
                           "skade stores this table's rows: use append; commit is for external tables");
+    if (t->kind != TABLE_STORED && c->kind == CHANGE_APPEND)
+        return refuse_row(g, c, i, SKADE_EKIND,
+                          "others keep this table's rows: use commit; append is for stored tables");
     *ret = t;
     return 0;
 }
@@ -303,14 +354,15 @@ static int judge_row(struct group *g, struct change *c, size_t i, struct undo *u
     struct table *t = NULL;
     uint64_t seq;
 
-    int r = check_row(c, row, i);
+    int r = check_row(g, c, row, i);
     if (r == 0)
         r = table_for_commit(g, c, row->event.table, i, &t);
     if (r != 0)
         return r;
     r = repeated(g, c, &row->event, &seq);
     if (r == 1)
-        return refuse_row(c, i, SKADE_EINPUT, "its uuid came before, but not that of the commits before it");
+        return refuse_row(g, c, i, SKADE_EINPUT,
+                          "its uuid came before, but not that of the commits before it");
     if (r < 0)
         return r;
     r = check_base(g, c, row, t, i);
@@ -323,9 +375,12 @@ static int judge_row(struct group *g, struct change *c, size_t i, struct undo *u
     *e = row->event;
     e->seq = own_seq;
     e->kind = EVENT_COMMIT;
-    if (!row->has_time)
+    if (c->kind == CHANGE_APPEND)
+        e->time_us = c->time_us = time_after_head(g, t);
+    else if (!row->has_time)
         e->time_us = server_now_us();
-    remember(g, e);
+    if (remember(g, e, event_content(e)) < 0)
+        return refuse(c, -ENOMEM, "no memory");
 
     *undo = (struct undo){ t, t->pending.group, t->pending.changed, t->pending.head };
     if (t->pending.group != g->committer->groups) {
@@ -352,7 +407,7 @@ static int judge_repeat(struct group *g, struct change *c, uint64_t first)
         if (r < 0)
             return r;
         if (r == 0 || seq != first + i)
-            return refuse_row(c, i, SKADE_EINPUT, "the uuids before it came before in another request");
+            return refuse_row(g, c, i, SKADE_EINPUT, "the uuids before it came before in another request");
     }
     counter_add(g->committer->server->page, COUNTER_repeats, 1);
     c->first_seq = first;
@@ -383,8 +438,7 @@ static int judge_commits(struct group *g, struct change *c)
             undo[done].table->pending.changed = undo[done].changed;
             undo[done].table->pending.head = undo[done].head;
         }
-        uuids_forget_after(g->committer->server->ledger->uuids, had);
-        g->count = count;
+        take_back(g, count);
     } else {
         c->first_seq = had + 1;
         c->last_seq = had + c->rows_count;
@@ -404,7 +458,8 @@ static int check_name(struct change *c, struct bytes name)
     return 0;
 }
 
-static int add_single(struct group *g, struct change *c, struct event *proto)
+/* CONTENT: what a request that comes again is known by. */
+static int add_asked(struct group *g, struct change *c, struct event *proto, uint64_t content)
 {
     struct event *e = add_event(g);
     if (!e)
@@ -413,9 +468,23 @@ static int add_single(struct group *g, struct change *c, struct event *proto)
     proto->time_us = server_now_us();
     proto->uuid = c->uuid;
     *e = *proto;
-    remember(g, e);
+    if (remember(g, e, content) < 0) {
+        g->count--;
+        return refuse(c, -ENOMEM, "no memory");
+    }
     c->first_seq = c->last_seq = e->seq;
     return 0;
+}
+
+static int add_single(struct group *g, struct change *c, struct event *proto)
+{
+    return add_asked(g, c, proto, event_content(proto));
+}
+
+static void answer_repeat(struct group *g, struct change *c, uint64_t seq)
+{
+    counter_add(g->committer->server->page, COUNTER_repeats, 1);
+    c->first_seq = c->last_seq = seq;
 }
 
 /* 1: answered already; 0: new; negative: refused. */
@@ -425,10 +494,8 @@ static int repeated_single(struct group *g, struct change *c, struct event *prot
 
     proto->uuid = c->uuid;
     int r = repeated(g, c, proto, &seq);
-    if (r == 1) {
-        counter_add(g->committer->server->page, COUNTER_repeats, 1);
-        c->first_seq = c->last_seq = seq;
-    }
+    if (r == 1)
+        answer_repeat(g, c, seq);
     return r;
 }
 
@@ -517,7 +584,8 @@ static int judge_rename(struct group *g, struct change *c)
     if (r != 0)
         return r;
     if (ledger_find_name(l, c->new_name, SEQ_MAX))
-        return refuse(c, SKADE_EEXISTS, "there is a table '%.*s'", (int)c->new_name.len, c->new_name.data);
+        return refuse(c, SKADE_EEXISTS, "there is a table '%.*s'; choose another name or drop it",
+                      (int)(c->new_name.len > 200 ? 200 : c->new_name.len), c->new_name.data);
     assert(t);
     e.table = t->number;
     r = add_single(g, c, &e);
@@ -559,17 +627,17 @@ static int judge_drop(struct group *g, struct change *c)
  * The last commit that may be retired: before the head, and before the commit that introduced the head's snapshot, so
  * that after a rollback the current snapshot can still be resolved.
  */
-static uint64_t retirable(const struct ledger *l, const struct generation *g, const struct table *t)
+static uint64_t retirable(const struct ledger *l, const struct generation *g, const struct table *t,
+                          uint64_t at)
 {
-    static struct answer a;
-    uint64_t limit = t->head.seq;
+    static struct answer head, a;
 
-    if (!limit)
+    if (ledger_head(l, g, t->number, at, &head) != 1)
         return 0;
-    if ((t->head.flags & EVENT_HAS_SNAPSHOT) &&
-        ledger_resolve(l, g, t->number, t->head.snapshot, SEQ_MAX, &a) == 1 && a.seq < limit)
-        limit = a.seq;
-    return limit - 1;
+    if ((head.flags & EVENT_HAS_SNAPSHOT) && ledger_resolve(l, g, t->number, head.snapshot, at, &a) == 1 &&
+        a.seq < head.seq)
+        return a.seq - 1;
+    return head.seq - 1;
 }
 
 /* The longest run of the table's oldest commits that all have a time before BEFORE_US: its last sequence number. */
@@ -595,44 +663,141 @@ static uint64_t run_before(const struct ledger *l, const struct generation *g, c
     return last;
 }
 
+/* Did commits arrive while the compaction SEQ of T ran? They come after it in the table, and before it in the log. */
+static bool carried_over(const struct table *t, uint64_t seq, const struct generation *g,
+                         const struct ledger *l)
+{
+    static struct history h;
+    uint32_t number;
+    int error;
+    const struct retirement *base = table_base(t, seq, &number);
+
+    history_of(&h, l, g, t->number, seq);
+    for (const struct event *e; base && (e = history_next(&h, &error)) && e->seq > base->watermark;)
+        if (e->kind == EVENT_COMMIT)
+            return true;
+    return false;
+}
+
+/* What C asks for, as of event AT: commits of T up to RET go.  0 or refused. */
+static int find_watermark(struct group *g, struct change *c, const struct table *t, uint64_t at,
+                          uint64_t *ret)
+{
+    const struct server *s = g->committer->server;
+    const struct generation *gen = indexer_generation(s->indexer);
+    static struct answer a;
+    uint64_t by, watermark = table_watermark(t, at, &by), limit = retirable(s->ledger, gen, t, at);
+
+    if (c->by == 1) {
+        *ret = run_before(s->ledger, gen, t, c->value, watermark, limit);
+        return 0;
+    }
+    if (c->by != 2)
+        return refuse(c, SKADE_EINPUT, "expire takes a time or a snapshot");
+    int r = ledger_resolve(s->ledger, gen, t->number, c->value, at, &a);
+    if (r != 1 && r != SKADE_EEXPIRED)
+        return refuse(c, r, "snapshot %" PRId64 ": %s", c->value, error_text(r));
+    if (a.kind == EVENT_COMPACT && carried_over(t, a.seq, gen, s->ledger))
+        return refuse(c, SKADE_EINPUT,
+                      "snapshot %" PRId64
+                      " is a compaction, and commits that came while it ran stand between it "
+                      "and its own number; expire one of the commits after it",
+                      c->value);
+    if (a.seq > limit)
+        return refuse(c, SKADE_EINPUT,
+                      "snapshot %" PRId64 " is what the head needs; the head is never retired", c->value);
+    *ret = a.seq;
+    return 0;
+}
+
+static uint64_t expire_content(const struct change *c)
+{
+    struct {
+        uint32_t kind, by, table, reserved;
+        int64_t value;
+    } asked = { EVENT_EXPIRE, c->by, c->table, 0, c->value };
+
+    return checksum(&asked, sizeof asked, 1);
+}
+
+/*
+ * Did this expiry come before?  The daemon that carried it out knows what was asked.  After a restart the log tells what
+ * became of it: it is the same if the table is, and if it would have retired just as much at that moment.
+ */
+static int repeated_expire(struct group *g, struct change *c)
+{
+    struct event was = { .kind = EVENT_EXPIRE, .table = c->table, .text = { "", 0 }, .text2 = { "", 0 } };
+    struct table *t = ledger_table(g->committer->server->ledger, c->table);
+    uint64_t seq, content;
+
+    if (!find_uuid(g, &c->uuid, &seq, &content))
+        return 0;
+    bool same = content == expire_content(c);
+    if (!same && t && seq <= g->committer->server->ledger->seq)
+        same = find_watermark(g, c, t, seq - 1, &was.watermark) == 0 && content == event_content(&was);
+    if (!same)
+        return refuse_other_content(c);
+    answer_repeat(g, c, seq);
+    return 1;
+}
+
 static int judge_expire(struct group *g, struct change *c)
 {
     struct server *s = g->committer->server;
     struct event e = { .kind = EVENT_EXPIRE, .text = { "", 0 }, .text2 = { "", 0 } };
-    static struct answer a;
     uint64_t by;
 
-    int r = repeated_single(g, c, &e);
+    int r = repeated_expire(g, c);
     if (r != 0)
         return r < 0 ? r : 0;
     struct table *t = ledger_table(s->ledger, c->table);
     if (!t || t->dropped_seq != SEQ_MAX)
         return refuse(c, SKADE_ENOTABLE, "there is no table of that number: it was dropped, or never made");
-    if (touched(g, t))
+    if (has_pending(g, t)) /* what the head needs may be another commit then */
         return LATER;
-    const struct generation *gen = indexer_generation(s->indexer);
-    uint64_t watermark = table_watermark(t, SEQ_MAX, &by), limit = retirable(s->ledger, gen, t);
-
-    if (c->by == 1) {
-        e.watermark = run_before(s->ledger, gen, t, c->value, watermark, limit);
-    } else if (c->by == 2) {
-        r = ledger_resolve(s->ledger, gen, t->number, c->value, SEQ_MAX, &a);
-        if (r != 1 && r != SKADE_EEXPIRED)
-            return refuse(c, r, "snapshot %" PRId64 ": %s", c->value, error_text(r));
-        if (a.seq > limit)
-            return refuse(c, SKADE_EINPUT,
-                          "snapshot %" PRId64 " is what the head needs; the head is never retired", c->value);
-        e.watermark = a.seq;
-    } else {
-        return refuse(c, SKADE_EINPUT, "expire takes a time or a snapshot");
-    }
-    if (e.watermark <= watermark)
-        return 0; /* nothing to retire: first_seq stays 0 */
-    assert(t);
-    e.table = t->number;
-    r = add_single(g, c, &e);
+    r = find_watermark(g, c, t, SEQ_MAX, &e.watermark);
     if (r < 0)
         return r;
+    if (e.watermark <= table_watermark(t, SEQ_MAX, &by))
+        return 0; /* nothing to retire: first_seq stays 0 */
+    e.table = t->number;
+    r = add_asked(g, c, &e, expire_content(c));
+    if (r < 0)
+        return r;
+    touch(g, t);
+    g->takes_away = true;
+    return 0;
+}
+
+static int judge_compact(struct group *g, struct change *c)
+{
+    struct server *s = g->committer->server;
+    uint32_t number;
+    uint64_t by;
+    struct event e = { .kind = EVENT_COMPACT,
+                       .flags = EVENT_INTRODUCES | EVENT_MOVES_HEAD | EVENT_HAS_SNAPSHOT,
+                       .table = c->table,
+                       .snapshot = c->compaction.snapshot,
+                       .watermark = c->compaction.at,
+                       .text = c->location,
+                       .text2 = { "", 0 } };
+
+    struct table *t = ledger_table(s->ledger, c->table);
+    if (!t || t->dropped_seq != SEQ_MAX)
+        return refuse(c, SKADE_ECONFLICT, "the table was dropped meanwhile; nothing was changed");
+    if (touched(g, t))
+        return LATER;
+    const struct retirement *base = table_base(t, SEQ_MAX, &number);
+    if ((base ? base->seq : 0) != c->compaction.base_seq)
+        return refuse(c, SKADE_ECONFLICT,
+                      "the table was compacted by another meanwhile; nothing was changed");
+    if (table_watermark(t, SEQ_MAX, &by) > c->compaction.at)
+        return refuse(c, SKADE_ECONFLICT,
+                      "commits that came after its snapshot were expired meanwhile; compact the table again");
+    int r = add_single(g, c, &e);
+    if (r < 0)
+        return r;
+    g->events[g->count - 1].time_us = c->compaction.time_us;
     touch(g, t);
     g->takes_away = true;
     return 0;
@@ -645,8 +810,13 @@ static int judge_one(struct group *g, struct change *c)
 
     if (g->names_count + 2 > ARRAY_SIZE(g->names))
         return LATER;
+    if (g->committer->server->readonly[0]) {
+        refuse(c, SKADE_EREADONLY, "%s", g->committer->server->readonly);
+        return 0;
+    }
     switch (c->kind) {
     case CHANGE_COMMITS:
+    case CHANGE_APPEND:
         r = judge_commits(g, c);
         break;
     case CHANGE_CREATE:
@@ -660,6 +830,9 @@ static int judge_one(struct group *g, struct change *c)
         break;
     case CHANGE_EXPIRE:
         r = judge_expire(g, c);
+        break;
+    case CHANGE_COMPACT:
+        r = judge_compact(g, c);
         break;
     }
     assert(r != LATER || g->changes);
@@ -682,6 +855,7 @@ static void finish_changes(struct group *g)
 
 static void group_free(struct group *g)
 {
+    uuids_free(g->uuids);
     free(g->events);
     free(g);
 }
@@ -702,7 +876,7 @@ static int record_epoch(struct group *g, struct commitlog *log)
 static void run_group(struct log_job *job, struct commitlog *log)
 {
     struct group *g = (struct group *)job;
-    uint64_t began = uv_hrtime();
+    uint64_t began = world.clock_ns();
 
     g->error = record_epoch(g, log);
     if (g->error == 0)
@@ -710,7 +884,17 @@ static void run_group(struct log_job *job, struct commitlog *log)
     /* Perhaps the write-ahead file took the last room: fold it into the database, and try once more. */
     if (g->error == SKADE_EFULL && commitlog_checkpoint(log, true, NULL, NULL) == 0)
         g->error = commitlog_append(log, g->events, g->count, &g->msg);
-    g->micros = (uv_hrtime() - began) / 1000;
+    g->micros = (world.clock_ns() - began) / 1000;
+}
+
+/* Its uuid is one of a durable event now. */
+static void keep_uuid(struct group *g, const struct event *e)
+{
+    struct uuids *all = g->committer->server->ledger->uuids;
+    uint64_t seq, content;
+
+    if (g->uuids && uuids_find(g->uuids, &e->uuid, &seq, &content) && seq == e->seq)
+        uuids_add(all, &e->uuid, seq, content);
 }
 
 static int apply_group(struct group *g)
@@ -718,6 +902,7 @@ static int apply_group(struct group *g)
     struct server *s = g->committer->server;
 
     for (size_t i = 0; i < g->count; i++) {
+        keep_uuid(g, &g->events[i]);
         struct event *e = event_copy(&g->events[i]);
         int r = e ? ledger_apply(s->ledger, e, false, indexer_generation(s->indexer)) : -ENOMEM;
         if (r < 0) {
@@ -739,13 +924,20 @@ static void count_group(struct group *g)
         counter_add(page, COUNTER_commits, g->events[i].kind == EVENT_COMMIT);
 }
 
+/* C came before, and what it asked for was durable before G: its answer doesn't rest on the others. */
+static bool is_old_news(const struct group *g, const struct change *c)
+{
+    return c->error == 0 && c->first_seq && c->last_seq <= g->committer->server->ledger->seq;
+}
+
 /* It failed, for all its members: their judgement rested on each other. */
 static void fail_group(struct group *g)
 {
     struct server *s = g->committer->server;
 
-    uuids_forget_after(s->ledger->uuids, s->ledger->seq);
     for (struct change *c = g->changes; c; c = c->next) {
+        if (is_old_news(g, c))
+            continue;
         c->error = g->error;
         c->msg = g->msg;
         c->has_head = false;
@@ -788,6 +980,8 @@ static void group_done(struct log_job *job)
     c->group = NULL;
     finish_changes(g);
     if (g->error == 0) {
+        for (size_t i = 0; g->takes_away && i < g->count; i++)
+            gc_retired(s, &g->events[i]);
         listener_events(s->listener);
         indexer_poke(s->indexer);
     }
@@ -821,8 +1015,23 @@ static struct group *judge_group(struct committer *c)
     return g;
 }
 
+/* There is no index to judge by any more.  Who waits was hung up on, and asks again. */
+static void drop_queue(struct committer *c)
+{
+    while (c->queue) {
+        struct change *change = c->queue;
+        c->queue = change->next;
+        change->error = SKADE_EUNREACHABLE;
+        change->done(change);
+        change_free(change);
+    }
+    c->queue_last = &c->queue;
+}
+
 static void start_group(struct committer *c)
 {
+    if (c->server->damaged)
+        drop_queue(c);
     while (c->queue && !c->group && !c->paused) {
         struct group *g = judge_group(c);
         if (!g)
@@ -856,7 +1065,7 @@ static void on_pause_over(uv_timer_t *timer)
 void committer_pause(struct committer *c, uint64_t ms)
 {
     c->paused = true;
-    uv_timer_start(&c->pause, on_pause_over, ms, 0);
+    world.timer_start(&c->pause, on_pause_over, ms, 0);
 }
 
 struct committer *committer_new(struct server *s)

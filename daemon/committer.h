@@ -28,7 +28,15 @@ struct change_row {
 };
 enum { BASE_ANY = 0, BASE_NONE = 1, BASE_IS = 2 };
 
-enum change_kind { CHANGE_COMMITS, CHANGE_CREATE, CHANGE_RENAME, CHANGE_DROP, CHANGE_EXPIRE };
+enum change_kind {
+    CHANGE_COMMITS,
+    CHANGE_APPEND, /* one row, to a stored table */
+    CHANGE_CREATE,
+    CHANGE_RENAME,
+    CHANGE_DROP,
+    CHANGE_EXPIRE,
+    CHANGE_COMPACT
+};
 
 /* A request to change something, and what became of it. */
 struct change {
@@ -43,9 +51,16 @@ struct change {
     size_t rows_count, rows_cap;
     struct uuid uuid; /* the others' */
     struct bytes name, new_name, location;
-    uint32_t table; /* CHANGE_EXPIRE */
+    uint32_t table; /* CHANGE_EXPIRE, CHANGE_COMPACT */
     uint8_t by;     /* 1: commits before time `value`; 2: up to snapshot `value` */
     int64_t value;
+    struct {
+        uint64_t
+            base_seq; /* the compaction that the rows began with: still the newest, or it is a conflict */
+        uint64_t at;  /* the moment that was compacted: commits after it are carried over */
+        int64_t snapshot;
+        int64_t time_us; /* of the snapshot whose place it takes */
+    } compaction;
     struct text *texts; /* owned storage of all bytes above */
     size_t texts_bytes;
 
@@ -53,6 +68,7 @@ struct change {
     int error;
     struct errmsg msg;
     uint64_t first_seq, last_seq;
+    int64_t time_us; /* CHANGE_APPEND: of the commit */
     uint32_t created;
     bool has_head;     /* a conflict says which head there is */
     struct event head; /* its location is in head_text */

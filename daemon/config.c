@@ -10,6 +10,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#define FILE_MAX (1u << 20)
+/* inih cuts longer lines, and takes what is left for a line of its own. */
+#define LINE_MAX_BYTES (INI_MAX_LINE - 2u)
+
 /* ---- the table ---- */
 
 enum when { START, RELOAD };
@@ -190,14 +194,26 @@ static void print_choice(const void *field, const struct option *o, FILE *out)
     fprintf(out, "%.*s", (int)strcspn(a, "|"), a);
 }
 
+/* The number of a user or group; the last one means nobody in particular to the kernel. */
+static bool parse_id(const char *text, uint32_t *ret)
+{
+    const char *end;
+    int64_t number;
+
+    if (text[0] < '0' || text[0] > '9' || parse_number(text, &end, &number) < 0 || *end ||
+        number >= UINT32_MAX)
+        return false;
+    *ret = (uint32_t)number;
+    return true;
+}
+
 /* A user by name or number. */
 static int add_user(option_users *u, const char *name, const struct option *o, struct errmsg *msg)
 {
-    char *end;
-    unsigned long number = strtoul(name, &end, 10);
+    uint32_t number = 0;
     struct passwd *pw = getpwnam(name);
 
-    if (!pw && (*end || end == name))
+    if (!pw && !parse_id(name, &number))
         return fail(msg, SKADE_EINPUT, "%s: there is no user '%s'", o->name, name);
     if (u->users_count == ARRAY_SIZE(u->users))
         return fail(msg, SKADE_EINPUT, "%s: at most %zu users; use a @group", o->name, ARRAY_SIZE(u->users));
@@ -207,11 +223,10 @@ static int add_user(option_users *u, const char *name, const struct option *o, s
 
 static int add_group(option_users *u, const char *name, const struct option *o, struct errmsg *msg)
 {
-    char *end;
-    unsigned long number = strtoul(name, &end, 10);
+    uint32_t number = 0;
     struct group *gr = getgrnam(name);
 
-    if (!gr && (*end || end == name))
+    if (!gr && !parse_id(name, &number))
         return fail(msg, SKADE_EINPUT, "%s: there is no group '%s'", o->name, name);
     if (u->groups_count == ARRAY_SIZE(u->groups))
         return fail(msg, SKADE_EINPUT, "%s: at most %zu groups", o->name, ARRAY_SIZE(u->groups));
@@ -251,6 +266,11 @@ static void print_users(const void *field, const struct option *o, FILE *out)
 
 /* ---- reading ---- */
 
+bool config_knows(const char *name)
+{
+    return find_option(name) != NULL;
+}
+
 void config_defaults(struct config *ret)
 {
     memset(ret, 0, sizeof *ret);
@@ -263,10 +283,14 @@ int config_set(struct config *c, const char *name, const char *value, const char
     const struct option *o = find_option(name);
     struct errmsg inner = { "" };
 
+    const char *colon = where ? ": " : "";
+
+    where = where ? where : "";
     if (!o)
-        return fail(msg, SKADE_EINPUT, "%s: there is no option '%s'; skaded --help lists them", where, name);
+        return fail(msg, SKADE_EINPUT, "%s%sthere is no option '%s'; skaded --help lists them", where, colon,
+                    name);
     int r = o->parse(field_of(c, o), value, o, &inner);
-    return r < 0 ? fail(msg, r, "%s: %s", where, inner.text) : 0;
+    return r < 0 ? fail(msg, r, "%s%s%s", where, colon, inner.text) : 0;
 }
 
 struct reading {
@@ -289,15 +313,65 @@ static int take_line(void *arg, const char *section, const char *name, const cha
     return r->error == 0;
 }
 
-int config_read(struct config *c, const char *file, struct errmsg *msg)
+/* All of FILE, with a zero behind it; free() it. */
+static int load_file(const char *file, char **ret, size_t *ret_len, struct errmsg *msg)
 {
-    struct reading reading = { c, file, msg, 0 };
-
     FILE *f = fopen(file, "re");
     if (!f)
         return fail(msg, -errno, "%s: %s", file, strerror(errno));
-    int line = ini_parse_file(f, take_line, &reading);
+    char *text = malloc(FILE_MAX + 1);
+    size_t len = text ? fread(text, 1, FILE_MAX + 1, f) : 0;
+    int r = !text ? -ENOMEM : ferror(f) ? -errno : len > FILE_MAX ? -EFBIG : 0;
     fclose(f);
+    if (r < 0) {
+        free(text);
+        if (r == -EFBIG)
+            return fail(msg, SKADE_EINPUT, "%s: a configuration has at most %u bytes", file, FILE_MAX);
+        return fail(msg, r, "%s: %s", file, strerror(-r));
+    }
+    text[len] = 0;
+    *ret = text;
+    *ret_len = len;
+    return 0;
+}
+
+/* What inih would take for something else than it is. */
+static const char *line_problem(const char *line, size_t len)
+{
+    static char too_long[64];
+
+    if (memchr(line, 0, len))
+        return "it has a zero byte";
+    if (len > LINE_MAX_BYTES) {
+        snprintf(too_long, sizeof too_long, "it has %zu bytes; a line has at most %u", len, LINE_MAX_BYTES);
+        return too_long;
+    }
+    size_t blanks = strspn(line, " \t\v\f\r");
+    if (blanks && blanks < len && !strchr(";#", line[blanks]))
+        return "it begins with a blank: a line can't go on in the next one";
+    return NULL;
+}
+
+static int check_lines(const char *file, const char *text, size_t len, struct errmsg *msg)
+{
+    int number = 1;
+
+    for (size_t at = 0; at < len; number++) {
+        const char *end = memchr(text + at, '\n', len - at);
+        size_t n = end ? (size_t)(end - text) - at : len - at;
+        const char *problem = line_problem(text + at, n);
+        if (problem)
+            return fail(msg, SKADE_EINPUT, "%s:%d: %s", file, number, problem);
+        at += n + 1;
+    }
+    return 0;
+}
+
+static int parse_text(struct config *c, const char *file, const char *text, struct errmsg *msg)
+{
+    struct reading reading = { c, file, msg, 0 };
+    int line = ini_parse_string(text, take_line, &reading);
+
     if (line > 0 && reading.error) {
         struct errmsg inner = msg ? *msg : (struct errmsg){ "" };
         return fail(msg, reading.error, "line %d of %s", line, inner.text);
@@ -305,6 +379,21 @@ int config_read(struct config *c, const char *file, struct errmsg *msg)
     if (line != 0)
         return fail(msg, SKADE_EINPUT, "%s:%d: expected `name = value`", file, line);
     return 0;
+}
+
+int config_read(struct config *c, const char *file, struct errmsg *msg)
+{
+    char *text = NULL;
+    size_t len = 0;
+
+    int r = load_file(file, &text, &len, msg);
+    if (r < 0)
+        return r;
+    r = check_lines(file, text, len, msg);
+    if (r == 0)
+        r = parse_text(c, file, text, msg);
+    free(text);
+    return r;
 }
 
 /* ---- paths of this user ---- */
@@ -368,16 +457,19 @@ int config_finish(struct config *c, struct errmsg *msg)
     return 0;
 }
 
-unsigned config_reload(struct config *running, const struct config *fresh)
+unsigned config_reload(struct config *running, const struct config *fresh, struct errmsg *waiting)
 {
     unsigned need_restart = 0;
+    size_t len = 0;
 
+    waiting->text[0] = 0;
     for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
         const struct option *o = &options[i];
         if (o->when == RELOAD)
             memcpy(field_of(running, o), field_in(fresh, o), o->size);
-        else if (memcmp(field_in(running, o), field_in(fresh, o), o->size) != 0)
-            need_restart++;
+        else if (memcmp(field_in(running, o), field_in(fresh, o), o->size) != 0 && len < sizeof waiting->text)
+            len += (size_t)snprintf(waiting->text + len, sizeof waiting->text - len, "%s%s",
+                                    need_restart++ ? ", " : "", o->name);
     }
     return need_restart;
 }

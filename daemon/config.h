@@ -37,18 +37,23 @@ enum { SYNC_FULL = 0, SYNC_NORMAL = 1 }; /* order of the choice in options.def *
 /* Fill RET with the defaults. */
 void config_defaults(struct config *ret);
 
-/* Set option NAME to VALUE.  0, or SKADE_EINPUT with WHERE ("file:12" or "--name"), the option and what it takes in MSG. */
+/* Is there an option NAME? */
+bool config_knows(const char *name);
+
+/* Set option NAME to VALUE.  0, or SKADE_EINPUT with WHERE (a file; NULL: nothing), the option and what it takes in MSG. */
 int config_set(struct config *c, const char *name, const char *value, const char *where, struct errmsg *msg);
 
-/* Read FILE, `name = value` lines with # comments, over what C holds.  0 or negative with file and line in MSG. */
+/* Read FILE, `name = value` lines with # comments, over what C holds.  Every line stands for itself and is short: what the
+ * parser would cut or join is refused.  0 or negative with file and line in MSG. */
 int config_read(struct config *c, const char *file, struct errmsg *msg);
 
 /* Resolve the empty paths for this user; check what depends on several options.  The instance gets its subfolder of the
  * data directory unless it is `default`. */
 int config_finish(struct config *c, struct errmsg *msg);
 
-/* Take from FRESH what may change while the daemon runs; returns how many START options differ and so need a restart. */
-unsigned config_reload(struct config *running, const struct config *fresh);
+/* Take from FRESH what may change while the daemon runs; returns how many START options differ and so need a restart, and
+ * their names, with commas between, in WAITING. */
+unsigned config_reload(struct config *running, const struct config *fresh, struct errmsg *waiting);
 
 /* Write C as a configuration file with its documentation: conf/skaded.conf is this for the defaults. */
 void config_print(const struct config *c, FILE *out);

@@ -1,7 +1,12 @@
 #include "handlers.h"
 
+#include "inflow.h"
+#include "compactions.h"
+#include "gc.h"
+#include "handle_tables.h"
 #include "indexer.h"
 #include "jobs.h"
+#include "leases.h"
 #include "listener.h"
 #include "names.h"
 #include "timefmt.h"
@@ -59,6 +64,7 @@ static void handle_hello(struct session *s, uint64_t request, const struct msg_h
                                  m->protocol_max < WIRE_PROTOCOL_MAX ? m->protocol_max : WIRE_PROTOCOL_MAX,
                              .epoch = indexer_epoch(server->indexer),
                              .log = server->ledger->log,
+                             .origin = server->origin,
                              .commit_seq = server->ledger->seq,
                              .roles = s->roles,
                              .uid = place->uid,
@@ -146,12 +152,43 @@ static void answers_end(struct session *s, struct list *l, uint16_t flags, uint6
     answer_end(s, l->frame, WIRE_ANSWERS, flags, request);
 }
 
-static void handle_resolve(struct session *s, uint64_t request, const struct msg_resolve *m)
+/* A RESOLVE of many keys: its answer is made as the peer takes it, frame by frame, all as of one moment. */
+struct resolving {
+    uint64_t request, at;
+    uint32_t next, count;
+    struct item_key keys[];
+};
+
+static void answer_frame(struct session *s, struct resolving *job)
 {
     static struct answer a; /* large; the loop is one thread */
+    struct list l = answers_begin(s, job->at);
+
+    for (; job->next < job->count && !list_full(s, &l); l.count++) {
+        const struct item_key *key = &job->keys[job->next++];
+        ledger_resolve(s->server->ledger, generation_of(s), key->table, key->snapshot, job->at, &a);
+        put_answer(s, &a);
+    }
+    answers_end(s, &l, job->next < job->count ? FRAME_MORE : 0, job->request);
+}
+
+static void resolve_go_on(struct session *s)
+{
+    struct resolving *job = s->resolving;
+
+    do
+        answer_frame(s, job);
+    while (job->next < job->count && session_owed(s) < SESSION_OWED_MAX);
+    if (job->next < job->count)
+        return;
+    free(job);
+    s->resolving = NULL;
+    s->inflight--;
+}
+
+static void handle_resolve(struct session *s, uint64_t request, const struct msg_resolve *m)
+{
     struct rd keys = m->keys.items;
-    struct item_key key;
-    uint64_t at = moment(s, m->at);
 
     if (m->keys.count > WIRE_KEYS_MAX) {
         answer_error(s, request, SKADE_EINPUT, "%u snapshots in one request; at most %u", m->keys.count,
@@ -159,18 +196,17 @@ static void handle_resolve(struct session *s, uint64_t request, const struct msg
         return;
     }
     counter_add(s->server->page, COUNTER_questions, m->keys.count);
-    struct list l = answers_begin(s, at);
-    for (uint32_t i = 0; i < m->keys.count; i++) {
-        if (list_full(s, &l)) {
-            answers_end(s, &l, FRAME_MORE, request);
-            l = answers_begin(s, at);
-        }
-        wire_get_key(&keys, &key);
-        ledger_resolve(s->server->ledger, generation_of(s), key.table, key.snapshot, m->at, &a);
-        put_answer(s, &a);
-        l.count++;
+    struct resolving *job = malloc(sizeof *job + m->keys.count * sizeof *job->keys);
+    if (!job) {
+        answer_error(s, request, -ENOMEM, "no memory");
+        return;
     }
-    answers_end(s, &l, 0, request);
+    *job = (struct resolving){ .request = request, .at = moment(s, m->at), .count = m->keys.count };
+    for (uint32_t i = 0; i < job->count; i++)
+        wire_get_key(&keys, &job->keys[i]);
+    s->resolving = job;
+    s->inflight++;
+    resolve_go_on(s);
 }
 
 static void answer_one(struct session *s, uint64_t request, uint64_t at, const struct answer *a)
@@ -302,34 +338,58 @@ static bool events_from_tail(struct session *s, uint64_t request, uint64_t *afte
     return true;
 }
 
-/* A slice that the log thread read. */
-static void slice_done(struct slice_job *job)
+static void put_slice(struct slice_job *job)
+{
+    struct session *s = job->session;
+    struct list l = events_begin(s);
+
+    for (size_t i = 0; i < job->count; i++) {
+        put_event(s, job->events[i]);
+        l.count++;
+    }
+    if (job->count)
+        job->after = job->events[job->count - 1]->seq;
+    events_end(s, &l, job->after < s->server->ledger->seq, job->watch ? FRAME_MORE : 0, job->request);
+}
+
+static void watch_ends(struct session *s)
+{
+    s->watch.on = false;
+    counter_add(s->server->page, COUNTER_watchers, (uint64_t)-1);
+}
+
+/* A slice that the log thread read for SINCE. */
+static void since_done(struct slice_job *job)
 {
     struct session *s = job->session;
 
-    if (job->watch)
-        s->watch.reading = false;
-    else
-        s->inflight--;
-    if (!s->closing && job->error < 0) {
+    s->inflight--;
+    if (!s->closing && job->error < 0)
         answer_error(s, job->request, job->error, "%s", job->msg.text);
-        if (job->watch)
-            s->watch.on = false;
-    } else if (!s->closing && (!job->watch || s->watch.on)) {
-        struct list l = events_begin(s);
-        for (size_t i = 0; i < job->count; i++) {
-            put_event(s, job->events[i]);
-            l.count++;
-        }
-        if (job->count)
-            job->after = job->events[job->count - 1]->seq;
-        events_end(s, &l, job->after < s->server->ledger->seq, job->watch ? FRAME_MORE : 0, job->request);
-        if (job->watch) {
+    else if (!s->closing)
+        put_slice(job);
+    session_flush(s);
+    session_resume(s);
+}
+
+/* One for a watch.  Meanwhile that may have ended, and another one begun: then this slice is nobody's. */
+static void watch_slice_done(struct slice_job *job)
+{
+    struct session *s = job->session;
+
+    s->watch.reading = false;
+    if (s->closing || !s->watch.on)
+        return;
+    if (job->watch == s->watch.number) {
+        if (job->error < 0) {
+            answer_error(s, job->request, job->error, "%s", job->msg.text);
+            watch_ends(s);
+        } else {
+            put_slice(job);
             s->watch.after = job->after;
-            handlers_push_watch(s);
         }
     }
-    session_flush(s);
+    handlers_push_watch(s);
     session_resume(s);
 }
 
@@ -342,7 +402,7 @@ static void handle_since(struct session *s, uint64_t request, const struct msg_s
         struct list l = events_begin(s);
         events_end(s, &l, false, 0, request);
     } else if (!events_from_tail(s, request, &after, limit, 0)) {
-        int r = slice_job_start(s, request, after, limit, false, slice_done);
+        int r = slice_job_start(s, request, after, limit, 0, since_done);
         if (r < 0)
             answer_error(s, request, r, "no memory");
         else
@@ -358,7 +418,8 @@ void handlers_push_watch(struct session *s)
            session_owed(s) < SESSION_OWED_MAX) {
         if (events_from_tail(s, s->watch.request, &s->watch.after, PAGE_MAX, FRAME_MORE))
             continue;
-        if (slice_job_start(s, s->watch.request, s->watch.after, PAGE_MAX, true, slice_done) < 0) {
+        if (slice_job_start(s, s->watch.request, s->watch.after, PAGE_MAX, s->watch.number,
+                            watch_slice_done) < 0) {
             session_close(s, "no memory for its watch");
             return;
         }
@@ -379,6 +440,7 @@ static void handle_watch(struct session *s, uint64_t request, const struct msg_w
         return;
     }
     s->watch.on = true;
+    s->watch.number++;
     s->watch.request = request;
     s->watch.after = m->after;
     counter_add(s->server->page, COUNTER_watchers, 1);
@@ -391,10 +453,10 @@ static void handle_watch(struct session *s, uint64_t request, const struct msg_w
 static void handle_cancel(struct session *s, uint64_t request, const struct msg_cancel *m)
 {
     (void)request;
-    if (s->watch.on && s->watch.request == m->request) {
-        s->watch.on = false;
-        counter_add(s->server->page, COUNTER_watchers, (uint64_t)-1);
-    }
+    if (s->watch.on && s->watch.request == m->request)
+        watch_ends(s);
+    if (!compaction_leave(s, m->request))
+        return;
     struct msg_done done = { .end_ = 0 };
     size_t at = answer_begin(s);
     wire_put_done(&s->out, &done);
@@ -682,13 +744,16 @@ static void reindexed(void *arg, int error, uint64_t old_generation, uint64_t ge
     struct session *s = w->session;
 
     s->inflight--;
-    if (!s->closing && error < 0) {
+    if (!s->closing && s->server->damaged) {
+        answer_error(s, w->request, error,
+                     "the index was damaged: the daemon builds it anew from the log, as its log says");
+    } else if (!s->closing && error < 0) {
         answer_error(s, w->request, error, "the index could not be published: %s; skaded's log says why",
                      error_text(error));
     } else if (!s->closing) {
         struct msg_reindexed m = { .old_generation = old_generation,
                                    .generation = generation,
-                                   .micros = (uv_hrtime() - w->began_ns) / 1000 };
+                                   .micros = (world.clock_ns() - w->began_ns) / 1000 };
         size_t at = answer_begin(s);
         wire_put_reindexed(&s->out, &m);
         answer_end(s, at, WIRE_REINDEXED, 0, w->request);
@@ -708,7 +773,7 @@ static void handle_reindex(struct session *s, uint64_t request, const struct msg
         answer_error(s, request, -ENOMEM, "no memory");
         return;
     }
-    *w = (struct reindex_wait){ session_ref(s), request, uv_hrtime() };
+    *w = (struct reindex_wait){ session_ref(s), request, world.clock_ns() };
     s->inflight++;
     indexer_reindex(s->server->indexer, reindexed, w);
 }
@@ -759,7 +824,7 @@ static void verified(struct verify_job *job)
     s->inflight--;
     if (!s->closing) {
         size_t at = answer_begin(s);
-        struct msg_verified m = { .rows.count = job->full ? 2 : 1 };
+        struct msg_verified m = { .rows.count = job->full ? 3 : 2 };
         struct item_check_row log = { .object = bytes_of("log"),
                                       .checked = job->rows,
                                       .damaged = job->log_damaged,
@@ -768,8 +833,13 @@ static void verified(struct verify_job *job)
                                         .checked = job->compared,
                                         .damaged = job->index_damaged,
                                         .detail = bytes_of(job->index_detail) };
+        struct item_check_row tables = { .object = bytes_of("entry files"),
+                                         .checked = job->tables.files,
+                                         .damaged = job->tables.damaged,
+                                         .detail = bytes_of(job->tables.detail) };
         wire_put_verified(&s->out, &m);
         wire_put_check_row(&s->out, &log);
+        wire_put_check_row(&s->out, &tables);
         if (job->full)
             wire_put_check_row(&s->out, &index);
         answer_end(s, at, WIRE_VERIFIED, 0, job->request);
@@ -799,12 +869,22 @@ static void handle_backup(struct session *s, uint64_t request, const struct msg_
 
 void handlers_session_ends(struct session *s)
 {
+    free(s->resolving);
+    s->resolving = NULL;
     if (s->backup)
         backup_cancel(s->backup);
+    inflow_abort(s);
+    lease_end_all(s);
+    compaction_leave(s, 0);
+    gc_leave(s);
 }
 
 void handlers_session_writable(struct session *s)
 {
+    if (s->resolving && session_owed(s) < SESSION_OWED_MAX) {
+        resolve_go_on(s);
+        session_flush(s);
+    }
     if (s->backup)
         backup_go_on(s->backup);
     if (s->watch.on)
@@ -814,30 +894,42 @@ void handlers_session_writable(struct session *s)
 /* ---- dispatch ------------------------------------------------------------------------------------------------------------------------- */
 
 /* Decode and serve: one small function per message, from the table. */
-#define HANDLERS(X)                         \
-    X(HELLO, hello, 0)                      \
-    X(PING, ping, ROLE_READ)                \
-    X(LOOKUP, lookup, ROLE_READ)            \
-    X(RESOLVE, resolve, ROLE_READ)          \
-    X(HEAD, head, ROLE_READ)                \
-    X(AS_OF, as_of, ROLE_READ)              \
-    X(HISTORY, history, ROLE_READ)          \
-    X(SINCE, since, ROLE_READ)              \
-    X(WATCH, watch, ROLE_READ)              \
-    X(CANCEL, cancel, ROLE_READ)            \
-    X(TABLES, tables, ROLE_READ)            \
-    X(COMMIT, commit, ROLE_WRITE)           \
-    X(RELEASE_ADD, release_add, ROLE_WRITE) \
-    X(RELEASE_END, release_end, ROLE_WRITE) \
-    X(CREATE, create, ROLE_WRITE)           \
-    X(RENAME, rename, ROLE_WRITE)           \
-    X(DROP, drop, ROLE_WRITE)               \
-    X(EXPIRE, expire, ROLE_WRITE)           \
-    X(REINDEX, reindex, ROLE_ADMIN)         \
-    X(CLIENTS, clients, ROLE_ADMIN)         \
-    X(VERIFY, verify, ROLE_ADMIN)           \
-    X(BACKUP, backup, ROLE_ADMIN)           \
-    X(STATS, stats, ROLE_READ)
+#define HANDLERS(X)                             \
+    X(HELLO, hello, 0)                          \
+    X(PING, ping, ROLE_READ)                    \
+    X(LOOKUP, lookup, ROLE_READ)                \
+    X(RESOLVE, resolve, ROLE_READ)              \
+    X(HEAD, head, ROLE_READ)                    \
+    X(AS_OF, as_of, ROLE_READ)                  \
+    X(HISTORY, history, ROLE_READ)              \
+    X(SINCE, since, ROLE_READ)                  \
+    X(WATCH, watch, ROLE_READ)                  \
+    X(CANCEL, cancel, ROLE_READ)                \
+    X(TABLES, tables, ROLE_READ)                \
+    X(COMMIT, commit, ROLE_WRITE)               \
+    X(RELEASE_ADD, release_add, ROLE_WRITE)     \
+    X(RELEASE_END, release_end, ROLE_WRITE)     \
+    X(CREATE, create, ROLE_WRITE)               \
+    X(RENAME, rename, ROLE_WRITE)               \
+    X(DROP, drop, ROLE_WRITE)                   \
+    X(EXPIRE, expire, ROLE_WRITE)               \
+    X(REINDEX, reindex, ROLE_ADMIN)             \
+    X(CLIENTS, clients, ROLE_ADMIN)             \
+    X(VERIFY, verify, ROLE_ADMIN)               \
+    X(BACKUP, backup, ROLE_ADMIN)               \
+    X(STATS, stats, ROLE_READ)                  \
+    X(APPEND_BEGIN, append_begin, ROLE_WRITE)   \
+    X(ROWS, rows, ROLE_WRITE)                   \
+    X(APPEND_END, append_end, ROLE_WRITE)       \
+    X(APPEND_ABORT, append_abort, ROLE_WRITE)   \
+    X(APPEND_ASK, append_ask, ROLE_WRITE)       \
+    X(LEASE, lease, ROLE_READ)                  \
+    X(LEASE_END, lease_end, ROLE_READ)          \
+    X(FILES, files, ROLE_READ)                  \
+    X(COMPACT, compact, ROLE_WRITE)             \
+    X(COMPACT_BEGIN, compact_begin, ROLE_WRITE) \
+    X(COMPACT_END, compact_end, ROLE_WRITE)     \
+    X(GC, gc, ROLE_READ)
 
 #define SERVE(NAME, name, role)                                                                   \
     static int serve_##name(struct session *s, uint64_t request, const void *payload, size_t len) \
@@ -860,17 +952,26 @@ static const struct {
 #undef ROW
 };
 
+const char *frame_problem(const struct session *s, const struct frame_header *h)
+{
+    if (wire_sender(h->type) == 0)
+        return NULL; /* of a later version: it is refused, and the connection goes on */
+    if (wire_sender(h->type) == 'D')
+        return "a message that only the daemon sends";
+    if (h->request == 0)
+        return "a request without a number";
+    if (h->type == WIRE_HELLO)
+        return s->greeted ? "a second HELLO" : NULL;
+    return s->greeted ? NULL : "a request before HELLO";
+}
+
 int handle_frame(struct session *s, const struct frame_header *h, const void *payload)
 {
     if (h->type >= ARRAY_SIZE(handlers) || !handlers[h->type].serve) {
-        if (wire_sender(h->type) == 'D')
-            return SKADE_EPROTOCOL; /* ours, not theirs to send */
         answer_error(s, h->request, SKADE_EVERSION, "this daemon (%s) doesn't know message %u", SKADE_VERSION,
                      h->type);
         return 0;
     }
-    if (h->request == 0 || s->greeted == (h->type == WIRE_HELLO))
-        return SKADE_EPROTOCOL;
     if ((s->roles & handlers[h->type].role) != handlers[h->type].role) {
         counter_add(s->server->page, COUNTER_denied, 1);
         answer_error(s, h->request, SKADE_EDENIED,

@@ -6,7 +6,10 @@
 
 #include "session.h"
 
-/* Serve one checked frame.  0, or SKADE_EPROTOCOL when the payload is malformed: the caller closes the connection. */
+/* Why a checked frame may not come here and now, or NULL; the caller closes the connection then. */
+const char *frame_problem(const struct session *s, const struct frame_header *h);
+
+/* Serve one that may.  0, or SKADE_EPROTOCOL when the payload is malformed: the caller closes the connection. */
 int handle_frame(struct session *s, const struct frame_header *h, const void *payload);
 
 /* The session's end: let go of what its requests hold. */

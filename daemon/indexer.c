@@ -1,6 +1,7 @@
 #include "indexer.h"
 
 #include "build.h"
+#include "listener.h"
 #include "log.h"
 #include "replay.h"
 #include "rootmaker.h"
@@ -32,8 +33,9 @@ struct indexer {
     bool retired_last;          /* the page of the daemon before us was found and retired */
     uint64_t last_number;       /* generation numbers given so far in this epoch */
     struct build *delta, *merge;
-    bool healing;     /* names were lost: merge everything under a new epoch, then take over again */
+    bool healing;     /* names are worth nothing: merge everything under a new epoch, then take over again */
     bool unpublished; /* the generation word is 0 or the root is behind: publish when possible */
+    bool damaged;     /* a part is: nothing is published any more, the daemon begins anew */
     bool stopping;
     struct waiter *waiters; /* for the merge under way */
     struct waiter *waiting; /* for the next one */
@@ -155,16 +157,37 @@ static void set_gauges(struct indexer *ix)
     counter_set(page, COUNTER_rebuild_failing, ix->failing);
 }
 
+/* Is everything published and nothing under way? */
+static bool is_complete(const struct indexer *ix)
+{
+    return !ix->delta && !ix->merge && !ix->unpublished && !ix->healing && !ix->waiting &&
+           ix->current->covered == ix->server->ledger->seq && all_shared(ix, ix->current);
+}
+
+static void recovered(struct indexer *ix)
+{
+    if (ix->failing)
+        log_info("the index is published again");
+    ix->failing = false;
+    ix->backoff_ms = 0;
+}
+
 static void on_retry(uv_timer_t *timer)
 {
     struct indexer *ix = timer->data;
 
     ix->backing_off = false;
     consider(ix);
+    if (ix->failing && is_complete(ix)) { /* a reindex failed that somebody had asked for, and he was told */
+        recovered(ix);
+        set_gauges(ix);
+    }
 }
 
 static void failed(struct indexer *ix, const char *what, const struct errmsg *msg)
 {
+    if (ix->damaged) /* that was told */
+        return;
     counter_add(ix->server->page, COUNTER_publish_failed, 1);
     /* One line for an episode, not one for each try. */
     if (!ix->failing)
@@ -174,16 +197,8 @@ static void failed(struct indexer *ix, const char *what, const struct errmsg *ms
     if (ix->backoff_ms > BACKOFF_MAX_MS)
         ix->backoff_ms = BACKOFF_MAX_MS;
     if (!ix->stopping)
-        uv_timer_start(&ix->retry, on_retry, ix->backoff_ms, 0);
+        world.timer_start(&ix->retry, on_retry, ix->backoff_ms, 0);
     set_gauges(ix);
-}
-
-static void recovered(struct indexer *ix)
-{
-    if (ix->failing)
-        log_info("the index is published again");
-    ix->failing = false;
-    ix->backoff_ms = 0;
 }
 
 /* G answers from now on, for us and, once SHARED, for everybody. */
@@ -240,6 +255,8 @@ static int take_over_without_index(struct indexer *ix, struct errmsg *msg)
 /* Publish the parts of the list PARTS, which are all in shared memory. */
 static int publish(struct indexer *ix, struct part_map *const *parts, size_t count, struct errmsg *msg)
 {
+    if (ix->damaged)
+        return fail(msg, SKADE_EDAMAGED, "the index is damaged");
     struct generation *g = assemble(ix, parts, count);
     if (!g)
         return fail(msg, -ENOMEM, "no memory");
@@ -380,7 +397,7 @@ static void start_delta(struct indexer *ix)
     ix->delta = new_delta(ix);
     if (!ix->delta)
         return;
-    int r = uv_queue_work(&ix->server->loop, &ix->delta->work, build_on_worker, delta_done);
+    int r = world.work(&ix->server->loop, &ix->delta->work, build_on_worker, delta_done);
     if (r < 0) {
         build_free(ix->delta);
         ix->delta = NULL;
@@ -418,6 +435,24 @@ static int publish_merged(struct indexer *ix, const struct build *b, size_t at, 
     return 0;
 }
 
+/*
+ * A part of ours is damaged, says MSG.  From here on nobody is answered from it: maps aren't current any more, no
+ * request is read any more, and connections end.  Those who wait for a reindex get what they want, and are told how.
+ */
+static void give_up(struct indexer *ix, struct waiter *waiters, const struct errmsg *msg)
+{
+    struct waiter *waiting = ix->waiting;
+
+    ix->damaged = true;
+    ix->waiting = NULL;
+    publisher_switch(ix->server->publisher, CONTROL_NONE); /* P2 */
+    ix->server->damaged = true;
+    listener_drain(ix->server->listener);
+    tell_waiters(ix, waiters, SKADE_EDAMAGED);
+    tell_waiters(ix, waiting, SKADE_EDAMAGED);
+    server_renew(ix->server, msg->text);
+}
+
 static void merge_done(uv_work_t *work, int status)
 {
     struct build *b = work->data;
@@ -429,6 +464,12 @@ static void merge_done(uv_work_t *work, int status)
     (void)status;
     ix->merge = NULL;
     ix->waiters = NULL;
+    if (b->damaged) {
+        discard(ix, b->made);
+        build_free(b);
+        give_up(ix, waiters, &msg);
+        return;
+    }
     if (r < 0) {
         failed(ix, "merging parts", &msg);
     } else {
@@ -478,7 +519,7 @@ static void start_merge(struct indexer *ix, size_t first, size_t count)
     for (size_t i = 0; i < count; i++)
         b->parts[b->parts_count++] = part_map_ref(g->parts[first + i]);
     ix->merge = b;
-    if (uv_queue_work(&ix->server->loop, &b->work, build_on_worker, merge_done) < 0) {
+    if (world.work(&ix->server->loop, &b->work, build_on_worker, merge_done) < 0) {
         ix->merge = NULL;
         build_free(b);
     }
@@ -494,7 +535,7 @@ static bool tail_is_due(struct indexer *ix)
     if (!tail)
         return false;
     return tail >= (uint64_t)s->config.rebuild_threshold || ix->waiting ||
-           uv_now(&s->loop) - ix->poked_ms >= (uint64_t)s->config.rebuild_idle;
+           world.now_ms(&s->loop) - ix->poked_ms >= (uint64_t)s->config.rebuild_idle;
 }
 
 /* Deltas that are many are merged; with main when they are a few per cent of it, or it is small itself. */
@@ -559,10 +600,10 @@ void indexer_poke(struct indexer *ix)
 {
     const struct server *s = ix->server;
 
-    ix->poked_ms = uv_now(&s->loop);
+    ix->poked_ms = world.now_ms(&s->loop);
     if (s->ledger->seq - ix->current->covered >= (uint64_t)s->config.rebuild_threshold)
         consider(ix);
-    uv_timer_start(&ix->idle, on_idle, (uint64_t)s->config.rebuild_idle, 0);
+    world.timer_start(&ix->idle, on_idle, (uint64_t)s->config.rebuild_idle, 0);
 }
 
 /* ---- at once ------------------------------------------------------------------------------------------------------------------------ */
@@ -627,7 +668,18 @@ void indexer_reindex(struct indexer *ix, indexer_done_fn done, void *arg)
     consider(ix);
 }
 
-/* Our names are gone: everything is made anew under another epoch, and the page that clients have is retired then. */
+/* Clients go on with the page that they have, which is retired when all is there anew. */
+void indexer_renew_names(struct indexer *ix)
+{
+    publisher_new_epoch(ix->server->publisher);
+    ix->roots_count = 0;
+    ix->linked_parts_count = 0;
+    ix->healing = ix->current->parts_count > 0;
+    ix->unpublished = !ix->healing;
+    consider(ix);
+}
+
+/* Our names are gone. */
 static void heal(struct indexer *ix)
 {
     struct server *s = ix->server;
@@ -636,11 +688,7 @@ static void heal(struct indexer *ix)
         "names of shared-memory files in %s are gone; making them anew (is something cleaning up there?)",
         publisher_place(s->publisher)->dir);
     counter_add(s->page, COUNTER_self_heals, 1);
-    publisher_new_epoch(s->publisher);
-    ix->roots_count = 0;
-    ix->linked_parts_count = 0;
-    ix->healing = ix->current->parts_count > 0;
-    ix->unpublished = !ix->healing;
+    indexer_renew_names(ix);
 }
 
 void indexer_tick(struct indexer *ix)
@@ -740,8 +788,8 @@ bool indexer_stop(struct indexer *ix)
 {
     if (!ix->stopping) {
         ix->stopping = true;
-        uv_timer_stop(&ix->idle);
-        uv_timer_stop(&ix->retry);
+        world.timer_stop(&ix->idle);
+        world.timer_stop(&ix->retry);
         tell_waiters(ix, ix->waiting, SKADE_EUNREACHABLE);
         ix->waiting = NULL;
     }

@@ -44,6 +44,9 @@ void indexer_publish_now(struct indexer *ix);
 typedef void (*indexer_done_fn)(void *arg, int error, uint64_t old_generation, uint64_t generation);
 void indexer_reindex(struct indexer *ix, indexer_done_fn done, void *arg);
 
+/* Make everything in shared memory anew, under names of another epoch: for a new mode of the files. */
+void indexer_renew_names(struct indexer *ix);
+
 /* Once a second: are the names still there, is there something to try again? */
 void indexer_tick(struct indexer *ix);
 

@@ -47,7 +47,7 @@ static void slice_finished(struct log_job *base)
     free(job);
 }
 
-int slice_job_start(struct session *s, uint64_t request, uint64_t after, uint32_t limit, bool watch,
+int slice_job_start(struct session *s, uint64_t request, uint64_t after, uint32_t limit, uint64_t watch,
                     void (*done)(struct slice_job *job))
 {
     struct slice_job *job = calloc(1, sizeof *job);
@@ -124,6 +124,16 @@ static void run_verify(struct log_job *base, struct commitlog *log)
     job->more = r == 1;
 }
 
+static void tables_checked(struct table_check *tc)
+{
+    struct verify_job *job = tc->owner;
+
+    job->done(job);
+    generation_unref(job->generation);
+    session_unref(job->session);
+    free(job);
+}
+
 static void verify_finished(struct log_job *base)
 {
     struct verify_job *job = (struct verify_job *)base;
@@ -132,10 +142,12 @@ static void verify_finished(struct log_job *base)
         logthread_post(job->session->server->log_thread, &job->job, false);
         return;
     }
-    job->done(job);
-    generation_unref(job->generation);
-    session_unref(job->session);
-    free(job);
+    job->tables = (struct table_check){ .server = job->session->server,
+                                        .full = job->full,
+                                        .cancelled = &job->session->closing,
+                                        .owner = job,
+                                        .done = tables_checked };
+    table_check_start(&job->tables);
 }
 
 int verify_job_start(struct session *s, uint64_t request, bool full, void (*done)(struct verify_job *job))

@@ -8,6 +8,7 @@
 #define SKADE_JOBS_H
 
 #include "session.h"
+#include "table_check.h"
 
 /* ---- a slice of old events ---- */
 
@@ -17,17 +18,17 @@ struct slice_job {
     uint64_t request;
     uint64_t after;
     uint32_t limit;
-    bool watch;
+    uint64_t watch;        /* number of the session's watch that it is for; 0: SINCE */
     struct event **events; /* owned */
     size_t count;
     int error;
     struct errmsg msg;
     void (*done)(struct slice_job *job);
 };
-int slice_job_start(struct session *s, uint64_t request, uint64_t after, uint32_t limit, bool watch,
+int slice_job_start(struct session *s, uint64_t request, uint64_t after, uint32_t limit, uint64_t watch,
                     void (*done)(struct slice_job *job));
 
-/* ---- verification: the chain, and every indexed commit against the log ---- */
+/* ---- verification: the chain, every indexed commit against the log, the files of stored tables ---- */
 
 struct verify_job {
     struct log_job job;
@@ -41,6 +42,7 @@ struct verify_job {
     uint64_t compared, index_damaged;
     struct errmsg msg;
     char index_detail[256];
+    struct table_check tables;
     void (*done)(struct verify_job *job);
 };
 int verify_job_start(struct session *s, uint64_t request, bool full, void (*done)(struct verify_job *job));

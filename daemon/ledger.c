@@ -47,8 +47,9 @@ struct event *event_copy(const struct event *e)
 
 uint64_t event_content(const struct event *e)
 {
-    /* Neither seq nor time: the daemon gives them when the client doesn't.  A rename, a drop and an expiry are
-     * requests about a name or a moment: what they meant is in kind and texts. */
+    /* Neither seq nor time: the daemon gives them when the client doesn't.  A rename and a drop are requests about a
+     * name: what they meant is in kind and texts.  Of an expiry the log has what became of it; what was asked is known
+     * to the daemon that was asked (committer.c). */
     struct {
         uint32_t kind, flags, table, reserved;
         int64_t snapshot;
@@ -57,6 +58,9 @@ uint64_t event_content(const struct event *e)
     if (is_commit(e)) {
         fixed.table = e->table;
         fixed.snapshot = e->snapshot;
+    } else if (e->kind == EVENT_EXPIRE) {
+        fixed.table = e->table;
+        fixed.snapshot = (int64_t)e->watermark;
     }
     uint64_t sum = checksum(&fixed, sizeof fixed, 0);
     sum = checksum(e->text.data, e->text.len, sum);
@@ -409,23 +413,42 @@ static int add_retirement(struct table *t, const struct event *e)
     if (!more)
         return -ENOMEM;
     t->retirements = more;
-    more[t->retirements_count++] = (struct retirement){ e->seq, e->watermark };
+    more[t->retirements_count++] = (struct retirement){ e->seq, e->watermark, e->kind == EVENT_COMPACT };
     return 0;
+}
+
+/* The same as below, of the parts alone.  One part has each snapshot once and knows by itself how many there are; over
+ * several the first location has to be told from later ones. */
+static uint64_t count_indexed(const struct generation *g, const struct table *t, uint64_t after,
+                              uint64_t up_to)
+{
+    struct found f, first;
+    uint64_t count = 0;
+
+    if (g->parts_count == 1) {
+        int64_t more = part_snapshots(g->parts[0]->part, t->number, after);
+        int64_t rest = part_snapshots(g->parts[0]->part, t->number, up_to);
+        if (more >= 0 && rest >= 0)
+            return (uint64_t)(more - rest);
+    }
+    while (generation_after(g, t->number, after, &f) == 1 && f.hit.seq <= up_to) {
+        after = f.hit.seq;
+        if (f.hit.flags & EVENT_INTRODUCES)
+            count += generation_search(g, t->number, f.hit.snapshot, SEQ_MAX, &first) == 1 &&
+                     first.hit.seq == f.hit.seq;
+    }
+    return count;
 }
 
 /* How many snapshots that could be resolved were introduced in (AFTER, UP_TO]. */
 static uint64_t count_introduced(const struct ledger *l, const struct generation *g, const struct table *t,
                                  uint64_t after, uint64_t up_to)
 {
-    uint64_t count = 0;
-    struct found f, first;
+    struct found first;
+    uint64_t count = g ? count_indexed(g, t, after, up_to) : 0;
 
-    while (g && generation_after(g, t->number, after, &f) == 1 && f.hit.seq <= up_to) {
-        after = f.hit.seq;
-        if (f.hit.flags & EVENT_INTRODUCES)
-            count += generation_search(g, t->number, f.hit.snapshot, SEQ_MAX, &first) == 1 &&
-                     first.hit.seq == f.hit.seq;
-    }
+    if (g && g->covered > after)
+        after = g->covered < up_to ? g->covered : up_to;
     uint64_t walk = t->tail_last;
     for (const struct event *e;
          (e = tail_before(l, t, &walk, up_to + 1 ? up_to + 1 : SEQ_MAX)) && e->seq > after;
@@ -441,7 +464,8 @@ static int apply_commit(struct ledger *l, struct table *t, const struct event *e
 {
     struct found f;
 
-    if (e->flags & EVENT_MOVES_HEAD) {
+    /* A compaction stands where the commits up to its watermark stood: what came after them stays the head. */
+    if ((e->flags & EVENT_MOVES_HEAD) && !(e->kind == EVENT_COMPACT && t->head.seq > e->watermark)) {
         int r = set_head(t, e);
         if (r < 0)
             return r;
@@ -490,6 +514,7 @@ static int apply_kind(struct ledger *l, const struct event *e, bool replay, cons
         return SKADE_EDAMAGED;
     switch (e->kind) {
     case EVENT_COMMIT:
+        t->since_compaction++;
         return apply_commit(l, t, e, replay, g);
     case EVENT_RENAME:
         if (ledger_find_name(l, e->text, SEQ_MAX))
@@ -504,6 +529,7 @@ static int apply_kind(struct ledger *l, const struct event *e, bool replay, cons
     case EVENT_EXPIRE:
         return apply_retirement(l, t, e, replay, g);
     case EVENT_COMPACT: {
+        t->since_compaction = 0;
         int r = apply_retirement(l, t, e, replay, g);
         return r < 0 ? r : apply_commit(l, t, e, replay, g);
     }
@@ -540,9 +566,7 @@ void ledger_count_snapshots(struct ledger *l, const struct generation *g)
     for (size_t i = 0; i < l->tables_count; i++) {
         struct table *t = l->tables[i];
         uint64_t by, watermark = table_watermark(t, SEQ_MAX, &by);
-        /* One part has each snapshot once; over several the first location has to be told from later ones. */
-        int64_t counted = g->parts_count == 1 ? part_snapshots(g->parts[0]->part, t->number, watermark) : -1;
-        t->snapshots = counted >= 0 ? (uint64_t)counted : count_introduced(l, g, t, watermark, SEQ_MAX - 1);
+        t->snapshots = count_introduced(l, g, t, watermark, SEQ_MAX - 1);
     }
 }
 
@@ -555,6 +579,19 @@ uint64_t table_watermark(const struct table *t, uint64_t at, uint64_t *retired_b
         }
     *retired_by = 0;
     return 0;
+}
+
+const struct retirement *table_base(const struct table *t, uint64_t at, uint32_t *number)
+{
+    const struct retirement *base = NULL;
+
+    *number = 0;
+    for (size_t i = 0; i < t->retirements_count && t->retirements[i].seq <= at; i++)
+        if (t->retirements[i].compaction) {
+            base = &t->retirements[i];
+            ++*number;
+        }
+    return base;
 }
 
 /* ---- questions ---------------------------------------------------------------------------------------------------------- */
@@ -633,11 +670,51 @@ int ledger_resolve(const struct ledger *l, const struct generation *g, uint32_t 
     return judge(t, at, ret);
 }
 
+/* The newest commit up to AT that moved the head, in order of sequence. */
+static void newest_mover(const struct ledger *l, const struct generation *g, const struct table *t,
+                         uint64_t at, struct answer *ret)
+{
+    struct found f;
+    uint64_t walk = t->tail_last;
+
+    for (const struct event *e; (e = tail_before(l, t, &walk, at == SEQ_MAX ? at : at + 1));
+         walk = entry_of(l, e->seq)->table_prev)
+        if (e->flags & EVENT_MOVES_HEAD) {
+            answer_event(e, ret);
+            return;
+        }
+    int r = g ? generation_search_head(g, t->number, at, &f) : 0;
+    if (r < 0)
+        ret->status = r;
+    else if (r == 1)
+        answer_found(g, &f, ret);
+}
+
+/* RET is a compaction: commits that it carried over come after it in the table, though before it in the log. */
+static void carried_head(const struct ledger *l, const struct generation *g, const struct table *t,
+                         struct answer *ret)
+{
+    static struct answer carried;
+    uint32_t number;
+    const struct retirement *base = table_base(t, ret->seq, &number);
+
+    if (!base || base->seq != ret->seq || ret->seq < 2)
+        return;
+    answer_none(&carried, t->number, SKADE_ENOSNAPSHOT);
+    newest_mover(l, g, t, ret->seq - 1, &carried);
+    if (carried.status != 1 || carried.seq <= base->watermark)
+        return;
+    char *buffer = ret->buffer;
+    bool lent = carried.location.data != carried.buffer;
+    *ret = carried;
+    if (!lent)
+        ret->location.data = buffer;
+}
+
 int ledger_head(const struct ledger *l, const struct generation *g, uint32_t table, uint64_t at,
                 struct answer *ret)
 {
     const struct table *t = ledger_table(l, table);
-    struct found f;
 
     answer_none(ret, table, was_there(t, at) ? SKADE_ENOSNAPSHOT : SKADE_ENOTABLE);
     if (!was_there(t, at))
@@ -652,21 +729,10 @@ int ledger_head(const struct ledger *l, const struct generation *g, uint32_t tab
         ret->location = t->head.location;
         return ret->status;
     }
-    uint64_t walk = t->tail_last;
-    for (const struct event *e; (e = tail_before(l, t, &walk, at == SEQ_MAX ? at : at + 1));
-         walk = entry_of(l, e->seq)->table_prev)
-        if (e->flags & EVENT_MOVES_HEAD) {
-            answer_event(e, ret);
-            return judge(t, at, ret);
-        }
-    int r = g ? generation_search_head(g, table, at, &f) : 0;
-    if (r < 0)
-        return ret->status = r;
-    if (r == 1) {
-        answer_found(g, &f, ret);
-        return judge(t, at, ret);
-    }
-    return ret->status;
+    newest_mover(l, g, t, at, ret);
+    if (ret->status == 1 && ret->kind == EVENT_COMPACT)
+        carried_head(l, g, t, ret);
+    return judge(t, at, ret);
 }
 
 /* Is (TIME, SEQ) of E the better answer than RET's, for the greatest or the least? */

@@ -20,6 +20,8 @@
 #include "generation.h"
 #include "uuids.h"
 
+struct lease;
+
 /* A name and the table that bore it in [from_seq, to_seq). */
 struct name_row {
     struct bytes name; /* owned */
@@ -29,10 +31,11 @@ struct name_row {
     uint32_t older; /* the row that bore this name before, + 1; 0: none */
 };
 
-/* Commits of a table up to `watermark` are retired since event `seq`. */
+/* Commits of a table up to `watermark` are retired since event `seq`.  A compaction also made a new base of them. */
 struct retirement {
     uint64_t seq;
     uint64_t watermark;
+    bool compaction;
 };
 
 struct head {
@@ -61,6 +64,10 @@ struct table {
         bool changed;             /* created, renamed, dropped or retired in it */
         const struct event *head; /* NULL: as it is */
     } pending;
+    uint64_t since_compaction; /* commits */
+    struct lease *leases;      /* leases.c's */
+    uint64_t cooldown_ms;      /* compactions.c's: not by itself before this */
+    uint64_t collected_seq;    /* gc.c's: files that events up to here retired are gone, or going */
     /* The indexer's: where the head that the newest root knows is. */
     struct {
         const struct part_map *part; /* only compared, never followed */
@@ -144,6 +151,10 @@ const struct event *ledger_tail_event(const struct ledger *l, uint64_t seq);
 
 /* The watermark of T as of AT, and the event that set it. */
 uint64_t table_watermark(const struct table *t, uint64_t at, uint64_t *retired_by);
+
+/* The compaction that T's rows begin with as of AT: its rows up to the watermark are in that event's files.  NULL: none
+ * yet.  And how many compactions there were by then. */
+const struct retirement *table_base(const struct table *t, uint64_t at, uint32_t *number);
 
 /* ---- questions: the parts, then the tail ---- */
 

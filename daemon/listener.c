@@ -1,10 +1,13 @@
 #include "listener.h"
 
 #include "handlers.h"
+#include "instancelock.h"
 #include "log.h"
+#include "rundir.h"
 #include "whereabouts.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -12,9 +15,16 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+/* So many connections are kept for admins, and of few a share. */
+#define KEPT_FOR_ADMINS 8
+
 struct listener {
     struct server *server;
     uv_pipe_t pipe;
+    bool listening;
+    bool closing; /* the pipe: its handle can't be used again yet */
+    bool lost;    /* the log was told that the socket can't be made anew */
+    int lock;     /* a descriptor; see instancelock.h */
     char path[sizeof((struct sockaddr_un *)0)->sun_path];
     dev_t dev;
     ino_t ino;
@@ -65,6 +75,17 @@ void listener_drain(struct listener *l)
     }
 }
 
+void listener_hang_up(struct listener *l)
+{
+    struct session *next;
+
+    for (struct session *s = l->sessions; s; s = next) {
+        next = s->next;
+        if (s->inflight)
+            session_close(s, "the daemon begins anew");
+    }
+}
+
 void listener_events(struct listener *l)
 {
     struct session *next;
@@ -76,25 +97,90 @@ void listener_events(struct listener *l)
     }
 }
 
+void listener_roles_changed(struct listener *l)
+{
+    struct session *next;
+
+    for (struct session *s = l->sessions; s; s = next) {
+        next = s->next;
+        session_roles_changed(s);
+    }
+}
+
+static void keep_socket(struct listener *l);
+
+/* What is wrong with S, if anything. */
+static const char *time_is_up(struct session *s, const struct config *config, uint64_t now)
+{
+    uint64_t silence = now - s->heard_ms;
+
+    if (s->frame_began_ms && s->reading && now - s->frame_began_ms > (uint64_t)config->frame_timeout)
+        return "a frame took too long";
+    if (!s->greeted && silence > (uint64_t)config->frame_timeout)
+        return "it said no hello";
+    if (session_stuck_ms(s) > (uint64_t)config->frame_timeout)
+        return "it doesn't read its answers";
+    if (!s->watch.on && !s->leases_count && !s->inflight && silence > (uint64_t)config->idle_timeout)
+        return "it was silent too long";
+    return NULL;
+}
+
 void listener_tick(struct listener *l)
 {
     const struct config *config = &l->server->config;
-    uint64_t now = uv_now(&l->server->loop);
+    uint64_t now = world.now_ms(&l->server->loop);
     struct session *next;
 
     for (struct session *s = l->sessions; s; s = next) {
         next = s->next;
         if (s->closing)
             continue;
-        bool slow =
-            s->frame_began_ms && s->reading && now - s->frame_began_ms > (uint64_t)config->frame_timeout;
-        bool silent = !s->greeted && now - s->heard_ms > (uint64_t)config->frame_timeout;
-        bool idle = !s->watch.on && !s->inflight && now - s->heard_ms > (uint64_t)config->idle_timeout;
-        if (slow || silent || idle) {
+        const char *why = time_is_up(s, config, now);
+        if (why) {
             counter_add(l->server->page, COUNTER_timeouts, 1);
-            session_close(s, slow ? "a frame took too long" : "it was silent too long");
+            session_close(s, why);
         }
     }
+    keep_socket(l);
+}
+
+static uint64_t connections_of(const struct listener *l, uid_t uid)
+{
+    uint64_t n = 0;
+
+    for (const struct session *s = l->sessions; s; s = s->next)
+        n += s->uid == uid;
+    return n;
+}
+
+/* S is one more.  0, or SKADE_EBUSY and SKADE_EDENIED with the option's name. */
+static int check_place(const struct listener *l, const struct session *s, struct errmsg *msg)
+{
+    uint64_t max = (uint64_t)l->server->config.max_connections, share = max - max / 4;
+    uint64_t kept = max / 4 < KEPT_FOR_ADMINS ? max / 4 : KEPT_FOR_ADMINS;
+
+    if (!s->roles)
+        return fail(msg, SKADE_EDENIED,
+                    "uid %u has no role here: skaded's options read, write, admin say who has",
+                    (unsigned)s->uid);
+    if (l->count > max)
+        return fail(msg, SKADE_EBUSY,
+                    "%" PRIu64 " connections are open, as many as max_connections allows: close some, or "
+                    "raise it and send skaded "
+                    "SIGHUP",
+                    max);
+    if (s->roles & ROLE_ADMIN)
+        return 0;
+    if (l->count > max - kept)
+        return fail(msg, SKADE_EBUSY,
+                    "%" PRIu64 " connections are open; of the %" PRIu64
+                    " that max_connections allows the last %" PRIu64 " are kept for admins",
+                    max - kept, max, kept);
+    if (l->count > share && connections_of(l, s->uid) > share)
+        return fail(msg, SKADE_EBUSY,
+                    "uid %u has %" PRIu64 " connections open, three quarters of what max_connections allows",
+                    (unsigned)s->uid, share);
+    return 0;
 }
 
 static void on_connection(uv_stream_t *stream, int status)
@@ -110,16 +196,11 @@ static void on_connection(uv_stream_t *stream, int status)
     remember(l, s);
     if (s->closing)
         return;
-    if (l->count > (uint64_t)server->config.max_connections || !s->roles) {
-        bool full = s->roles;
+    struct errmsg why = { "" };
+    int r = check_place(l, s, &why);
+    if (r < 0) {
         counter_add(server->page, COUNTER_connections_refused, 1);
-        if (full)
-            answer_error(s, 0, SKADE_EBUSY, "%llu connections are open, as many as max_connections allows",
-                         (unsigned long long)server->config.max_connections);
-        else
-            answer_error(s, 0, SKADE_EDENIED,
-                         "uid %u has no role here: skaded's options read, write, admin say who has",
-                         (unsigned)s->uid);
+        answer_error(s, 0, r, "%s", why.text);
         session_flush(s);
         session_drain(s);
         return;
@@ -128,35 +209,6 @@ static void on_connection(uv_stream_t *stream, int status)
 }
 
 /* ---- the socket ---- */
-
-static int make_run_dir(const struct server *s, struct errmsg *msg)
-{
-    const char *dir = s->config.run_dir.text;
-    gid_t group;
-    /* Others must reach the socket if they have a role; who has none is told so at accept. */
-    mode_t mode = config_shm_mode(&s->config, &group) == 0400 && !s->config.write.text[0] &&
-                          !s->config.admin.text[0] && !s->config.read.text[0]
-                      ? 0700
-                      : 0755;
-    struct stat st;
-
-    if (mkdir(dir, 0700) == 0) {
-        if (chmod(dir, mode) < 0)
-            return fail(msg, -errno, "%s: %s", dir, strerror(errno));
-    } else if (errno != EEXIST) {
-        return fail(msg, -errno, "cannot make the run directory %s: %s; make it or set run_dir", dir,
-                    strerror(errno));
-    }
-    if (lstat(dir, &st) < 0)
-        return fail(msg, -errno, "%s: %s", dir, strerror(errno));
-    if (!S_ISDIR(st.st_mode) || (st.st_uid != geteuid() && geteuid() != 0) ||
-        (st.st_mode & (S_IWGRP | S_IWOTH)))
-        return fail(msg, SKADE_EFOREIGN,
-                    "the run directory %s must be a directory of uid %u that nobody else can write to (it is "
-                    "uid %u's, mode %04o)",
-                    dir, (unsigned)geteuid(), (unsigned)st.st_uid, (unsigned)(st.st_mode & 07777));
-    return 0;
-}
 
 /* For clients that find no daemon: where its maps are, and that they are this log's. */
 static int write_note(const struct server *s, struct errmsg *msg)
@@ -217,49 +269,125 @@ static int bind_socket(struct listener *l, struct errmsg *msg)
     return fd;
 }
 
-int listener_open(struct listener **ret, struct server *s, struct errmsg *msg)
+static int hold_lock(struct listener *l, struct errmsg *msg)
 {
-    struct listener *l = calloc(1, sizeof *l);
-    if (!l)
-        return -ENOMEM;
-    l->server = s;
-    char name[INSTANCE_MAX + sizeof ".sock"];
-    snprintf(name, sizeof name, "%.*s.sock", INSTANCE_MAX, s->config.instance.text);
-    join(l->path, sizeof l->path, s->config.run_dir.text, name);
-    int fd = make_run_dir(s, msg);
+    const struct config *config = &l->server->config;
+
+    if (l->lock >= 0 && instance_lock_is_named(config, l->lock))
+        return 0;
+    int fd = instance_lock(config, msg);
+    if (fd < 0)
+        return fd;
+    if (l->lock >= 0)
+        close(l->lock);
+    l->lock = fd;
+    return 0;
+}
+
+static void on_pipe_closed(uv_handle_t *handle)
+{
+    struct listener *l = handle->data;
+    l->closing = false;
+}
+
+static void close_pipe(struct listener *l)
+{
+    l->listening = false;
+    l->closing = true;
+    uv_close((uv_handle_t *)&l->pipe, on_pipe_closed);
+}
+
+/* The run directory with all that is in it, then the socket. */
+static int start_listening(struct listener *l, struct errmsg *msg)
+{
+    struct server *s = l->server;
+
+    int fd = rundir_make(&s->config, msg);
+    if (fd == 0)
+        fd = hold_lock(l, msg);
     if (fd == 0)
         fd = write_note(s, msg);
     if (fd == 0)
         fd = bind_socket(l, msg);
-    if (fd < 0) {
-        free(l);
+    if (fd < 0)
         return fd;
-    }
     /* libuv gets a descriptor and no path, so it can't unlink a successor's socket. */
     uv_pipe_init(&s->loop, &l->pipe, 0);
     l->pipe.data = l;
     int r = uv_pipe_open(&l->pipe, fd);
     if (r == 0)
         r = uv_listen((uv_stream_t *)&l->pipe, SOMAXCONN, on_connection);
-    if (r < 0)
+    if (r < 0) {
+        close_pipe(l);
         return fail(msg, r, "cannot listen on %s: %s", l->path, uv_strerror(r));
+    }
+    l->listening = true;
+    return 0;
+}
+
+int listener_open(struct listener **ret, struct server *s, struct errmsg *msg)
+{
+    struct listener *l = calloc(1, sizeof *l);
+    if (!l)
+        return -ENOMEM;
+    l->server = s;
+    l->lock = -1;
+    char name[INSTANCE_MAX + sizeof ".sock"];
+    snprintf(name, sizeof name, "%.*s.sock", INSTANCE_MAX, s->config.instance.text);
+    join(l->path, sizeof l->path, s->config.run_dir.text, name);
+    int r = start_listening(l, msg);
+    if (r < 0) {
+        if (!l->closing) /* else the loop still has the handle; we are about to exit */
+            listener_free(l);
+        return r;
+    }
     *ret = l;
     return 0;
 }
 
-void listener_close(struct listener *l)
+static bool has_path(const struct listener *l)
 {
     struct stat st;
+    return lstat(l->path, &st) == 0 && st.st_dev == l->dev && st.st_ino == l->ino;
+}
 
+static void listen_again(struct listener *l)
+{
+    struct errmsg msg = { "" };
+
+    if (start_listening(l, &msg) == 0)
+        log_warning("the socket %s had lost its name and was made anew", l->path);
+    else if (!l->lost)
+        log_error("the socket %s has lost its name and can't be made anew: %s", l->path, msg.text);
+    l->lost = !l->listening;
+}
+
+/* Nobody can connect to a socket whose name is gone, or another's: make it anew.  The old one is closed first, for its
+ * handle is used again.  Who is connected stays so. */
+static void keep_socket(struct listener *l)
+{
+    if (l->closed || l->closing || (l->listening && has_path(l)))
+        return;
+    if (l->listening)
+        close_pipe(l);
+    else
+        listen_again(l);
+}
+
+void listener_close(struct listener *l)
+{
     if (l->closed)
         return;
     l->closed = true;
-    if (stat(l->path, &st) == 0 && st.st_dev == l->dev && st.st_ino == l->ino)
+    if (l->listening && has_path(l))
         unlink(l->path);
-    uv_close((uv_handle_t *)&l->pipe, NULL);
+    if (l->listening)
+        close_pipe(l);
 }
 
 void listener_free(struct listener *l)
 {
+    if (l->lock >= 0)
+        close(l->lock);
     free(l);
 }

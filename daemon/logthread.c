@@ -2,6 +2,7 @@
 
 #include "log.h"
 #include "prompt.h"
+#include "world.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,13 +17,17 @@ struct queue {
 
 struct logthread {
     struct commitlog *log; /* the thread's */
+    uv_loop_t *loop;
     uv_thread_t thread;
+    uv_work_t turn; /* instead of the thread: see world.log_takes_turns */
+    bool turn_is_on;
     uv_async_t wake_loop;
     uv_mutex_t mutex; /* guards everything below */
     uv_cond_t wake_thread;
     struct queue urgent, normal, finished;
     bool stopping;
     uint64_t wal_bytes, checkpoints;
+    bool checkpoint_failing; /* the thread's */
 };
 
 static void queue_init(struct queue *q)
@@ -58,22 +63,46 @@ static struct log_job *next_job(struct logthread *t)
     return job ? job : queue_pop(&t->normal);
 }
 
-/* With the mutex held; lets go of it while the log works. */
-static void checkpoint_if_due(struct logthread *t)
+static void checkpoint(struct logthread *t, bool truncate, uint64_t *left)
 {
-    bool idle = !t->urgent.first && !t->normal.first;
     struct errmsg msg = { "" };
 
-    if (t->wal_bytes < (idle ? WAL_LAZY : WAL_BUSY))
+    int r = commitlog_checkpoint(t->log, truncate, left, &msg);
+    if (r < 0 && !t->checkpoint_failing) /* one line for an episode */
+        log_warning("checkpoint of the log: %s", msg.text);
+    t->checkpoint_failing = r < 0;
+}
+
+/*
+ * With the mutex held; lets go of it while the log works.  ROOM is what the disk has left.  Folding the write-ahead file
+ * takes at most its own size again, and gives that back: were the last room the file's, nothing could be folded and no
+ * commit taken until somebody makes room.
+ */
+static void checkpoint_if_due(struct logthread *t, uint64_t room)
+{
+    bool idle = !t->urgent.first && !t->normal.first, scarce = t->wal_bytes > room;
+    uint64_t left = 0;
+
+    if (!scarce && t->wal_bytes < (idle ? WAL_LAZY : WAL_BUSY))
         return;
     uv_mutex_unlock(&t->mutex);
-    uint64_t left = 0;
-    int r = commitlog_checkpoint(t->log, idle, &left, &msg);
-    if (r < 0)
-        log_warning("checkpoint of the log: %s", msg.text);
+    checkpoint(t, idle || scarce, &left);
     uv_mutex_lock(&t->mutex);
     t->wal_bytes = left;
-    t->checkpoints += r >= 0;
+    t->checkpoints += !t->checkpoint_failing;
+}
+
+/* With the mutex held; lets go of it while the log works. */
+static void do_job(struct logthread *t, struct log_job *job)
+{
+    uv_mutex_unlock(&t->mutex);
+    job->run(job, t->log);
+    uint64_t wal = commitlog_wal_bytes(t->log), room = commitlog_room(t->log);
+    uv_mutex_lock(&t->mutex);
+    t->wal_bytes = wal;
+    queue_push(&t->finished, job);
+    uv_async_send(&t->wake_loop);
+    checkpoint_if_due(t, room);
 }
 
 static void thread_main(void *arg)
@@ -86,18 +115,10 @@ static void thread_main(void *arg)
         struct log_job *job = next_job(t);
         if (!job && t->stopping)
             break;
-        if (!job) {
+        if (job)
+            do_job(t, job);
+        else
             uv_cond_wait(&t->wake_thread, &t->mutex);
-            continue;
-        }
-        uv_mutex_unlock(&t->mutex);
-        job->run(job, t->log);
-        uint64_t wal = commitlog_wal_bytes(t->log);
-        uv_mutex_lock(&t->mutex);
-        t->wal_bytes = wal;
-        queue_push(&t->finished, job);
-        uv_async_send(&t->wake_loop);
-        checkpoint_if_due(t);
     }
     uv_mutex_unlock(&t->mutex);
 }
@@ -121,12 +142,49 @@ static void on_wake(uv_async_t *handle)
     finish_jobs(handle->data);
 }
 
+/* ---- without a thread: a turn is one job ---- */
+
+static void run_turn(uv_work_t *turn)
+{
+    struct logthread *t = turn->data;
+
+    uv_mutex_lock(&t->mutex);
+    struct log_job *job = next_job(t);
+    if (job)
+        do_job(t, job);
+    uv_mutex_unlock(&t->mutex);
+}
+
+static void take_turn(struct logthread *t);
+
+static void turn_done(uv_work_t *turn, int status)
+{
+    struct logthread *t = turn->data;
+
+    (void)status;
+    t->turn_is_on = false;
+    finish_jobs(t);
+    take_turn(t);
+}
+
+static void take_turn(struct logthread *t)
+{
+    if (t->turn_is_on || (!t->urgent.first && !t->normal.first))
+        return;
+    t->turn_is_on = true;
+    world.work(t->loop, &t->turn, run_turn, turn_done);
+}
+
+/* ---- on the loop, again ---- */
+
 int logthread_start(struct logthread **ret, uv_loop_t *loop, struct commitlog *log)
 {
     struct logthread *t = calloc(1, sizeof *t);
     if (!t)
         return -ENOMEM;
     t->log = log;
+    t->loop = loop;
+    t->turn.data = t;
     queue_init(&t->urgent);
     queue_init(&t->normal);
     queue_init(&t->finished);
@@ -134,7 +192,7 @@ int logthread_start(struct logthread **ret, uv_loop_t *loop, struct commitlog *l
     uv_cond_init(&t->wake_thread);
     uv_async_init(loop, &t->wake_loop, on_wake);
     t->wake_loop.data = t;
-    int r = uv_thread_create(&t->thread, thread_main, t);
+    int r = world.log_takes_turns ? 0 : uv_thread_create(&t->thread, thread_main, t);
     if (r < 0)
         return r; /* at start only: the process ends */
     *ret = t;
@@ -147,6 +205,8 @@ void logthread_post(struct logthread *t, struct log_job *job, bool urgent)
     queue_push(urgent ? &t->urgent : &t->normal, job);
     uv_cond_signal(&t->wake_thread);
     uv_mutex_unlock(&t->mutex);
+    if (world.log_takes_turns)
+        take_turn(t);
 }
 
 uint64_t logthread_wal_bytes(const struct logthread *t)
@@ -182,7 +242,8 @@ struct commitlog *logthread_stop(struct logthread *t)
     t->stopping = true;
     uv_cond_signal(&t->wake_thread);
     uv_mutex_unlock(&t->mutex);
-    uv_thread_join(&t->thread);
+    if (!world.log_takes_turns)
+        uv_thread_join(&t->thread);
     finish_jobs(t);
     /* Jobs that end may have posted their last step: there is nobody but us to take it. */
     for (struct log_job *job; (job = next_job(t));) {

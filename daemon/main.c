@@ -2,32 +2,39 @@
  * skaded: arguments, and what is done without serving.  The daemon itself is server.c.
  */
 #include "log.h"
+#include "renew.h"
 #include "server.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_RUNNING = 3 };
 
 /* ---- arguments -------------------------------------------------------------------------------------------------------- */
 
-enum mode { MODE_RUN, MODE_CHECK_CONFIG, MODE_PRINT_CONFIG, MODE_CHECK_LOG };
+enum mode { MODE_RUN, MODE_CHECK_CONFIG, MODE_PRINT_CONFIG, MODE_CHECK_LOG, MODE_RENEW_LOG };
 
 struct arguments {
     enum mode mode;
     const char *config_file;
-    const char *log_file; /* --check-log: NULL means this instance's */
+    const char *log_file; /* --check-log: NULL means this instance's; --renew-log */
 };
 
 static void print_help(void)
 {
     printf("usage: skaded [--config FILE] [--<option>=VALUE ...]\n"
-           "              [--check-config | --print-config | --check-log [FILE] | --version | --help]\n"
+           "              [--check-config | --print-config | --check-log [FILE] | --renew-log FILE | "
+           "--version | --help]\n"
            "\n"
            "Keeps the commit log of one instance and publishes its index in shared memory.\n"
            "Runs in the foreground; prints `skaded: ready` when it serves.\n"
+           "--check-log verifies a log or backup. --renew-log, for `skadectl restore`, verifies a copy of a "
+           "backup and makes\n"
+           "it a log that clients don't take for the one that they know.\n"
            "\n"
            "Options, here or as `name = value` in FILE:\n");
     config_print_help(stdout);
@@ -37,7 +44,7 @@ static void print_help(void)
 /* `--name=VALUE` or `--name VALUE`, with - for _; how many arguments it took, or negative. */
 static int take_option(struct config *c, char **argv, int left, struct errmsg *msg)
 {
-    char name[64], where[80];
+    char name[64];
     const char *value = strchr(argv[0], '=');
     size_t len = value ? (size_t)(value - argv[0]) - 2 : strlen(argv[0]) - 2;
 
@@ -46,10 +53,12 @@ static int take_option(struct config *c, char **argv, int left, struct errmsg *m
     for (size_t i = 0; i < len; i++)
         name[i] = argv[0][2 + i] == '-' ? '_' : argv[0][2 + i];
     name[len] = 0;
+    if (!config_knows(name))
+        return fail(msg, SKADE_EINPUT, "there is no option %.*s; skaded --help lists them", (int)len + 2,
+                    argv[0]);
     if (!value && left < 2)
         return fail(msg, SKADE_EINPUT, "%s needs a value; skaded --help lists the options", argv[0]);
-    snprintf(where, sizeof where, "--%.60s", name);
-    int r = config_set(c, name, value ? value + 1 : argv[1], where, msg);
+    int r = config_set(c, name, value ? value + 1 : argv[1], NULL, msg);
     return r < 0 ? r : (value ? 1 : 2);
 }
 
@@ -80,6 +89,10 @@ static int take_arguments(int argc, char **argv, struct arguments *args, struct 
                 args->log_file = argv[i + 1];
                 r = 2;
             }
+        } else if (strcmp(argv[i], "--renew-log") == 0) {
+            args->mode = MODE_RENEW_LOG;
+            args->log_file = i + 1 < argc ? argv[i + 1] : NULL;
+            r = args->log_file ? 2 : fail(msg, SKADE_EINPUT, "--renew-log needs a file");
         } else if (strncmp(argv[i], "--", 2) == 0)
             r = take_option(c, argv + i, argc - i, msg);
         else
@@ -88,16 +101,17 @@ static int take_arguments(int argc, char **argv, struct arguments *args, struct 
     return r < 0 ? r : config_finish(c, msg);
 }
 
-static int check_log(const struct config *c, const char *file)
+/* --check-log and --renew-log. */
+static int look_at_log(const struct config *c, const struct arguments *args)
 {
     char path[OPTION_TEXT_MAX + 32];
+    const char *file = args->log_file ? args->log_file : path;
     struct commitlog_meta meta;
     struct errmsg msg = { "" };
 
     snprintf(path, sizeof path, "%s/log/skade.db", c->data_dir.text);
-    if (!file)
-        file = path;
-    int r = commitlog_check_file(file, &meta, &msg);
+    int r = args->mode == MODE_RENEW_LOG ? commitlog_renew_file(file, &meta, &msg)
+                                         : commitlog_check_file(file, &meta, &msg);
     if (r < 0) {
         fprintf(stderr, "skaded: %s\n", msg.text);
         return r == SKADE_ERUNNING ? EXIT_RUNNING : EXIT_FAILED;
@@ -114,6 +128,18 @@ static int configure_again(struct config *fresh, struct errmsg *msg)
 {
     struct arguments args = { .mode = MODE_RUN };
     return take_arguments(arguments_count, arguments, &args, fresh, msg);
+}
+
+/* What we open must not become descriptor 0, 1 or 2: messages are written there. */
+static void fill_standard_descriptors(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= 2);
+    if (fd >= 0)
+        close(fd);
 }
 
 /* The limit that the shell gave is often 1024; each connection needs one. */
@@ -133,6 +159,7 @@ int main(int argc, char **argv)
     struct arguments args = { .mode = MODE_RUN };
     struct errmsg msg = { "" };
 
+    fill_standard_descriptors();
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0) {
             print_help();
@@ -154,8 +181,8 @@ int main(int argc, char **argv)
         config_print(&s.config, stdout);
     if (args.mode == MODE_CHECK_CONFIG)
         printf("configuration is good\n");
-    if (args.mode == MODE_CHECK_LOG)
-        return check_log(&s.config, args.log_file);
+    if (args.mode == MODE_CHECK_LOG || args.mode == MODE_RENEW_LOG)
+        return look_at_log(&s.config, &args);
     if (args.mode != MODE_RUN)
         return EXIT_OK;
 
@@ -169,5 +196,9 @@ int main(int argc, char **argv)
         log_error("%s", msg.text[0] ? msg.text : error_text(r));
         return r == SKADE_ERUNNING ? EXIT_RUNNING : EXIT_FAILED;
     }
-    return server_run(&s);
+    r = server_run(&s);
+    if (r != SERVER_RENEW)
+        return r;
+    log_error("the daemon can't begin anew: %s", error_text(renew(argv)));
+    return EXIT_FAILED;
 }

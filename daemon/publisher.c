@@ -5,6 +5,7 @@
 #include "failpoint.h"
 #include "part.h"
 #include "root.h"
+#include "world.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -12,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -23,7 +23,7 @@ static uint64_t choose_epoch(void)
 {
     uint64_t epoch = 0;
     while (epoch == 0)
-        (void)!getrandom(&epoch, sizeof epoch, 0); /* up to 256 bytes come whole or not at all */
+        (void)world.random(&epoch, sizeof epoch);
     return epoch;
 }
 
@@ -78,7 +78,7 @@ static int private_page(struct publisher *p, struct errmsg *msg)
     if (page == MAP_FAILED)
         return fail(msg, -errno, "no memory for a control page");
     p->page = page;
-    atomic_store_explicit(&p->page->state, CONTROL_STARTING, memory_order_relaxed);
+    atomic_store_explicit(&p->page->state, CONTROL_STARTING, memory_order_relaxed); /* P7 */
     return 0;
 }
 
@@ -129,7 +129,7 @@ void publisher_close(struct publisher *p, bool clean)
         return;
     if (p->page) {
         if (clean)
-            atomic_store_explicit(&p->page->state, CONTROL_STOPPED, memory_order_release);
+            atomic_store_explicit(&p->page->state, CONTROL_STOPPED, memory_order_relaxed); /* P7 */
         munmap(p->page, CONTROL_SIZE);
     }
     forget_linked(p);
@@ -184,6 +184,18 @@ void publisher_new_epoch(struct publisher *p)
     pthread_mutex_unlock(&p->mutex);
 }
 
+bool publisher_set_mode(struct publisher *p, mode_t mode, gid_t group)
+{
+    assert(mode == 0400 || mode == 0440 || mode == 0444);
+    if (p->options.mode == mode && p->options.group == group)
+        return false;
+    pthread_mutex_lock(&p->mutex);
+    p->options.mode = mode;
+    p->options.group = group;
+    pthread_mutex_unlock(&p->mutex);
+    return true;
+}
+
 /* ---- what is linked ------------------------------------------------------------------------------------ */
 
 /* False when the epoch is not EPOCH any more. */
@@ -218,15 +230,6 @@ static struct linked *linked_take(struct publisher *p, enum shm_kind kind, uint6
         *at = file->next;
     pthread_mutex_unlock(&p->mutex);
     return file;
-}
-
-/* For threads other than the loop. */
-static uint64_t current_epoch(struct publisher *p)
-{
-    pthread_mutex_lock(&p->mutex);
-    uint64_t epoch = p->epoch;
-    pthread_mutex_unlock(&p->mutex);
-    return epoch;
 }
 
 static bool is_linked(struct publisher *p, enum shm_kind kind, uint64_t generation)
@@ -285,6 +288,8 @@ uint64_t publisher_room(const struct publisher *p)
 struct writing {
     struct publisher *p;
     uint64_t epoch;
+    mode_t mode;
+    gid_t group;
     enum shm_kind kind;
     uint64_t generation;
     size_t size;
@@ -292,6 +297,18 @@ struct writing {
     struct segmap map; /* as a client maps it */
     char name[SHM_NAME_MAX];
 };
+
+/* What the loop may change meanwhile, as it is now. */
+static void begin_writing(struct writing *w)
+{
+    struct publisher *p = w->p;
+
+    pthread_mutex_lock(&p->mutex);
+    w->epoch = p->epoch;
+    w->mode = p->options.mode;
+    w->group = p->options.group;
+    pthread_mutex_unlock(&p->mutex);
+}
 
 static int too_late(const struct writing *w, struct errmsg *msg)
 {
@@ -353,7 +370,7 @@ static int verify_file(struct writing *w, struct errmsg *msg)
 
 static int link_file(struct writing *w, struct errmsg *msg)
 {
-    int r = draft_chmod(&w->draft, w->p, w->p->options.mode, msg);
+    int r = draft_chmod(&w->draft, w->mode, w->group, msg);
     if (r < 0)
         return r;
     r = FAILPOINT("publish.link");
@@ -396,7 +413,7 @@ int publisher_write(struct publisher *p, enum shm_kind kind, uint64_t generation
     struct writing w = { .p = p, .kind = kind, .generation = generation, .size = size };
 
     assert((kind == SHM_ROOT || kind == SHM_PART) && size > 0 && !is_linked(p, kind, generation));
-    w.epoch = current_epoch(p);
+    begin_writing(&w);
     shm_name(w.name, &p->options.place, kind, w.epoch, generation);
     int r = draft_make(&w.draft, p, w.epoch, size, msg);
     if (r < 0)

@@ -65,6 +65,12 @@ typedef int (*publisher_fill_fn)(void *arg, void *buf, size_t size);
 int publisher_write(struct publisher *p, enum shm_kind kind, uint64_t generation, size_t size,
                     publisher_fill_fn fill, void *arg, struct segmap *ret, struct errmsg *msg);
 
+/*
+ * The newest event that the last daemon told of, by the control page under the well-known name.  1 and *RET; 0 when
+ * there is none, or it isn't one of this log.  To be asked before the take-over.
+ */
+int publisher_last_told(const struct publisher *p, uint64_t *ret);
+
 struct publisher_takeover {
     unsigned retired; /* older control pages that were retired by this call */
     bool saw_epoch;   /* the page of last_epoch was there, and is retired now */
@@ -121,6 +127,10 @@ int publisher_check(struct publisher *p, uint64_t root, const uint64_t *parts, s
 /* A new epoch for this daemon: after it write all files again and take over again.  Until then clients go
  * on with the old page, which is retired by the take-over. */
 void publisher_new_epoch(struct publisher *p);
+
+/* Who may read has changed: files that are written from now on get this mode and group.  False: they have them already.
+ * Else the caller publishes everything anew under publisher_new_epoch(), since what has a name is left as it is. */
+bool publisher_set_mode(struct publisher *p, mode_t mode, gid_t group);
 
 /* Free bytes of the shared-memory file system; UINT64_MAX when it has no limit. */
 uint64_t publisher_room(const struct publisher *p);

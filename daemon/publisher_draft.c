@@ -186,10 +186,8 @@ void *draft_map(const struct draft *d, size_t size)
     return base == MAP_FAILED ? NULL : base;
 }
 
-int draft_chmod(const struct draft *d, const struct publisher *p, mode_t mode, struct errmsg *msg)
+int draft_chmod(const struct draft *d, mode_t mode, gid_t group, struct errmsg *msg)
 {
-    gid_t group = p->options.group;
-
     if (mode & S_IRGRP && group != (gid_t)-1 && fchown(d->fd, (uid_t)-1, group) < 0)
         return fail(msg, -errno,
                     "cannot give shared memory to group %u: %s; the daemon's user must be a member", group,

@@ -4,6 +4,7 @@
  *   publisher.c           opening and closing, words, writing a file, self-healing
  *   publisher_lock.c      one daemon for each instance
  *   publisher_draft.c     files before they have a name
+ *   publisher_told.c      what the last daemon told its clients
  *   publisher_takeover.c  from the old control page to the new one, and away with the old files
  */
 #ifndef SKADE_PUBLISHER_INTERNAL_H
@@ -35,7 +36,8 @@ struct publisher {
     dev_t page_dev;
     ino_t page_ino;
     _Atomic uint64_t temp; /* last number of a temporary name */
-    pthread_mutex_t mutex; /* guards linked, and epoch against workers; no lock is taken while it is held */
+    pthread_mutex_t
+        mutex; /* guards linked, and epoch, mode and group against workers; no lock is taken while it is held */
     struct linked *linked;
 };
 
@@ -68,8 +70,8 @@ int draft_make(struct draft *ret, struct publisher *p, uint64_t epoch, uint64_t 
 /* Map it for writing; NULL and errno.  The caller unmaps. */
 void *draft_map(const struct draft *d, size_t size);
 
-/* Give it its group and mode. */
-int draft_chmod(const struct draft *d, const struct publisher *p, mode_t mode, struct errmsg *msg);
+/* Give it its group, if the mode lets one read, and mode. */
+int draft_chmod(const struct draft *d, mode_t mode, gid_t group, struct errmsg *msg);
 
 /* Link it under NAME, in the place of an older file of ours if there is one. */
 int draft_link(const struct draft *d, const struct publisher *p, const char *name, struct errmsg *msg);

@@ -17,6 +17,7 @@
 #include "checksum.h"
 #include "counters.h"
 #include "failpoint.h"
+#include "world.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -25,7 +26,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #ifndef MADV_POPULATE_WRITE
@@ -43,13 +43,6 @@ struct takeover {
 
 /* ---- the new page -------------------------------------------------------------------------------------- */
 
-static uint64_t wall_clock_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
 /* The block that never changes.  The rest of a fresh file is zero. */
 static void write_head(struct control_page *page, const struct publisher *p)
 {
@@ -59,12 +52,13 @@ static void write_head(struct control_page *page, const struct publisher *p)
     page->epoch = p->epoch;
     page->log = p->options.log;
     page->seed = p->options.seed;
-    page->created_us = wall_clock_us();
+    page->created_us = (uint64_t)world.wall_us();
     page->pid = (uint64_t)getpid();
     page->counters = COUNTER_END;
     page->check = checksum(page, offsetof(struct control_page, check), 0);
 }
 
+/* P6 for the heartbeat, P7 for the others: nothing is ordered by them. */
 static void carry_word(_Atomic uint64_t *to, const _Atomic uint64_t *from)
 {
     atomic_store_explicit(to, atomic_load_explicit(from, memory_order_relaxed), memory_order_relaxed);
@@ -90,11 +84,11 @@ static int make_page(struct takeover *t, uint64_t generation, uint64_t commit_se
         return fail(msg, -errno, "cannot map a control page: %s", strerrordesc_np(errno));
     write_head(t->page, p);
     carry_over(t->page, p->page);
-    /* Nobody sees it yet: linking it publishes all of this. */
-    atomic_store_explicit(&t->page->commit_seq, commit_seq, memory_order_relaxed);
-    atomic_store_explicit(&t->page->generation, generation, memory_order_relaxed);
+    /* Nobody sees it yet: linking it publishes all of this, since open() and mmap() of a name come after its link. */
+    atomic_store_explicit(&t->page->commit_seq, commit_seq, memory_order_relaxed); /* P3 */
+    atomic_store_explicit(&t->page->generation, generation, memory_order_relaxed); /* P2 */
     /* Writable by its owner, since the next daemon must be able to retire it. */
-    return draft_chmod(&t->draft, p, p->options.mode | S_IWUSR, msg);
+    return draft_chmod(&t->draft, p->options.mode | S_IWUSR, p->options.group, msg);
 }
 
 /* Before the rename takes its name away: the page that clients find now may have lost its alias. */

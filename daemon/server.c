@@ -7,17 +7,21 @@
 #include "server.h"
 
 #include "committer.h"
+#include "compactions.h"
+#include "gc.h"
 #include "indexer.h"
 #include "listener.h"
 #include "log.h"
 #include "prompt.h"
+#include "renew.h"
+#include "rundir.h"
+#include "store.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define BEAT_MS 500
@@ -29,10 +33,7 @@
 
 int64_t server_now_us(void)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+    return world.wall_us();
 }
 
 /* ---- directories ----------------------------------------------------------------------------------------------------------- */
@@ -90,6 +91,27 @@ static int open_log(struct server *s, struct errmsg *msg)
 }
 
 /*
+ * What the last daemon told of was durable.  A write-ahead log that became shorter, or was damaged in its last commit,
+ * looks whole: without this, lost events would be missing without a word, and their numbers given out again.
+ */
+static int check_last_told(const struct server *s, const struct commitlog_meta *meta, struct errmsg *msg)
+{
+    const struct shm_place *place = publisher_place(s->publisher);
+    char page[SHM_NAME_MAX];
+    uint64_t told;
+
+    if (!publisher_last_told(s->publisher, &told) || told <= meta->last_seq)
+        return 0;
+    return fail(msg, SKADE_EDAMAGED,
+                "%s/log: has lost its newest events (%" PRIu64 "): it ends at %" PRIu64
+                ", and clients were told of %" PRIu64
+                ": see whether the disk is well, then restore the newest backup; or, to go on "
+                "without those events, remove %s/%s",
+                s->config.data_dir.text, told - meta->last_seq, meta->last_seq, told, place->dir,
+                shm_name(page, place, SHM_CONTROL, 0, 0));
+}
+
+/*
  * Until the older page is RETIRED its readers may believe it.  If the last daemon left none that we could retire, and
  * didn't stop cleanly, we wait until they can't any more.
  */
@@ -112,10 +134,13 @@ int server_start(struct server *s, struct errmsg *msg)
         return r;
     struct commitlog_meta meta = *commitlog_meta(s->log);
     s->last_epoch = meta.last_epoch;
+    s->origin = meta.origin;
     r = open_publisher(s, &meta, msg);
+    if (r == 0)
+        r = check_last_told(s, &meta, msg);
     if (r < 0)
         return r;
-    atomic_store_explicit(&s->page->state, CONTROL_STARTING, memory_order_release);
+    atomic_store_explicit(&s->page->state, CONTROL_STARTING, memory_order_relaxed); /* P7 */
     s->ledger = ledger_new(&meta.log, meta.seed);
     s->committer = committer_new(s);
     if (!s->ledger || !s->committer)
@@ -125,6 +150,13 @@ int server_start(struct server *s, struct errmsg *msg)
         return r;
     publisher_commit_seq(s->publisher, s->ledger->seq);
     counter_set(s->page, COUNTER_commit_seq, s->ledger->seq);
+    r = store_open(&s->store, s, msg);
+    if (r == 0)
+        r = store_sweep(s->store, msg);
+    if (r == 0)
+        r = gc_start(s, msg);
+    if (r < 0)
+        return r;
     r = commitlog_set_epoch(s->log, publisher_epoch(s->publisher), false, msg);
     if (r < 0 &&
         r != SKADE_EFULL) /* on a full disk questions are answered; the first commit records the epoch */
@@ -149,13 +181,16 @@ static void on_tick(uv_timer_t *timer)
 {
     struct server *s = timer->data;
 
-    counter_set(s->page, COUNTER_uptime, (uv_now(&s->loop) - s->started_ms) / 1000);
+    counter_set(s->page, COUNTER_uptime, (world.now_ms(&s->loop) - s->started_ms) / 1000);
     counter_set(s->page, COUNTER_tail_events, s->ledger->seq - indexer_generation(s->indexer)->covered);
     counter_set(s->page, COUNTER_tables, s->ledger->living);
     counter_set(s->page, COUNTER_wal_bytes, logthread_wal_bytes(s->log_thread));
     counter_set(s->page, COUNTER_checkpoints, logthread_checkpoints(s->log_thread));
     listener_tick(s->listener);
     indexer_tick(s->indexer);
+    store_tick(s->store);
+    compactions_tick(s);
+    gc_tick(s);
 }
 
 static void on_loop_wakes(uv_prepare_t *handle)
@@ -163,13 +198,13 @@ static void on_loop_wakes(uv_prepare_t *handle)
     struct server *s = handle->data;
 
     if (s->turn_began_ns)
-        counter_max(s->page, COUNTER_loop_us_max, (uv_hrtime() - s->turn_began_ns) / 1000);
+        counter_max(s->page, COUNTER_loop_us_max, (world.clock_ns() - s->turn_began_ns) / 1000);
     s->turn_began_ns = 0;
 }
 
 static void on_loop_sleeps(uv_check_t *handle)
 {
-    ((struct server *)handle->data)->turn_began_ns = uv_hrtime();
+    ((struct server *)handle->data)->turn_began_ns = world.clock_ns();
 }
 
 static void close_handles(struct server *s)
@@ -187,36 +222,67 @@ static void close_handles(struct server *s)
 static void on_draining(uv_timer_t *timer)
 {
     struct server *s = timer->data;
-    bool late = uv_now(&s->loop) - s->started_ms > DRAIN_MS; /* reused: when draining began */
+    bool late = world.now_ms(&s->loop) - s->started_ms > DRAIN_MS; /* reused: when draining began */
 
     on_beat(timer);
     bool idle = indexer_stop(s->indexer);
+    idle = compactions_stop(s) && idle;
+    idle = gc_stop(s) && idle && !s->workers;
     if (committer_idle(s->committer))
         listener_drain(s->listener);
     if (!late && (!idle || !committer_idle(s->committer) || !listener_empty(s->listener)))
         return;
     if (!idle)
         return; /* a worker's job ends by itself and can't be left behind */
-    uv_stop(&s->loop);
+    world.stop(&s->loop);
 }
 
 void server_stop(struct server *s, int code)
 {
-    if (s->stopping)
+    if (s->stopping) {
+        if (s->exit_code == SERVER_RENEW) /* whoever wants it to end is not to see it begin anew */
+            s->exit_code = code;
         return;
+    }
     s->stopping = true;
     s->exit_code = code;
-    s->started_ms = uv_now(&s->loop);
-    atomic_store_explicit(&s->page->state, CONTROL_DRAINING, memory_order_release);
+    s->started_ms = world.now_ms(&s->loop);
+    atomic_store_explicit(&s->page->state, CONTROL_DRAINING, memory_order_relaxed); /* P7 */
     listener_close(s->listener);
-    uv_timer_stop(&s->tick);
-    uv_timer_start(&s->beat, on_draining, 0, 5);
+    world.timer_stop(&s->tick);
+    world.timer_start(&s->beat, on_draining, 0, 5);
+}
+
+void server_renew(struct server *s, const char *why)
+{
+    bool allowed = renew_allowed();
+
+    log_error("%s; %s", why,
+              allowed ? "the daemon begins anew and builds the index from the log"
+                      : "the index was built anew only a moment ago, so the daemon stops");
+    if (!s->stopping)
+        server_stop(s, allowed ? SERVER_RENEW : 1);
+    listener_hang_up(s->listener);
 }
 
 static void on_stop_signal(uv_signal_t *handle, int number)
 {
     log_info("stopping on signal %d", number);
     server_stop(handle->data, 0);
+}
+
+/* Who may come in and read has changed, perhaps. */
+static void admit(struct server *s)
+{
+    struct errmsg msg = { "" };
+    gid_t group;
+
+    mode_t mode = config_shm_mode(&s->config, &group);
+    if (publisher_set_mode(s->publisher, mode, group))
+        indexer_renew_names(s->indexer);
+    if (store_admit(s->store, &msg) < 0)
+        log_error("%s", msg.text);
+    rundir_admit(&s->config);
 }
 
 static void on_reload_signal(uv_signal_t *handle, int number)
@@ -231,16 +297,20 @@ static void on_reload_signal(uv_signal_t *handle, int number)
     if (s->configure(fresh, &msg) < 0) {
         log_error("configuration not reloaded: %s", msg.text);
     } else {
-        unsigned later = config_reload(&s->config, fresh);
+        struct errmsg waiting;
+        unsigned later = config_reload(&s->config, fresh, &waiting);
         log_set_level((enum log_level)s->config.log_level);
-        log_info("configuration reloaded%s", later ? "; some options wait for a restart" : "");
+        listener_roles_changed(s->listener);
+        if (!s->stopping)
+            admit(s);
+        log_info("configuration reloaded%s%s", later ? "; for a restart wait " : "", waiting.text);
     }
     free(fresh);
 }
 
 static void start_handles(struct server *s)
 {
-    s->started_ms = uv_now(&s->loop);
+    s->started_ms = world.now_ms(&s->loop);
     uv_timer_init(&s->loop, &s->beat);
     uv_timer_init(&s->loop, &s->tick);
     uv_signal_init(&s->loop, &s->sigterm);
@@ -250,8 +320,8 @@ static void start_handles(struct server *s)
     uv_check_init(&s->loop, &s->loop_sleeps);
     s->beat.data = s->tick.data = s->sigterm.data = s->sigint.data = s->sighup.data = s->loop_wakes.data =
         s->loop_sleeps.data = s;
-    uv_timer_start(&s->beat, on_beat, 0, BEAT_MS);
-    uv_timer_start(&s->tick, on_tick, TICK_MS, TICK_MS);
+    world.timer_start(&s->beat, on_beat, 0, BEAT_MS);
+    world.timer_start(&s->tick, on_tick, TICK_MS, TICK_MS);
     uv_signal_start(&s->sigterm, on_stop_signal, SIGTERM);
     uv_signal_start(&s->sigint, on_stop_signal, SIGINT);
     uv_signal_start(&s->sighup, on_reload_signal, SIGHUP);
@@ -259,12 +329,18 @@ static void start_handles(struct server *s)
     uv_check_start(&s->loop_sleeps, on_loop_sleeps);
 }
 
+/* 0 and anew: nothing is left undone. */
+static bool is_clean(const struct server *s)
+{
+    return s->exit_code == 0 || s->exit_code == SERVER_RENEW;
+}
+
 static void stop_log(struct server *s)
 {
     struct errmsg msg = { "" };
 
     s->log = logthread_stop(s->log_thread);
-    if (s->exit_code == 0 && !commitlog_failed(s->log) &&
+    if (is_clean(s) && !commitlog_failed(s->log) &&
         commitlog_set_epoch(s->log, publisher_epoch(s->publisher), true, &msg) < 0)
         log_warning("the clean stop could not be recorded: %s", msg.text);
     commitlog_close(s->log);
@@ -274,17 +350,21 @@ int server_run(struct server *s)
 {
     start_handles(s);
     thread_be_prompt();
-    atomic_store_explicit(&s->page->state, CONTROL_RUNNING, memory_order_release);
+    atomic_store_explicit(&s->page->state, CONTROL_RUNNING, memory_order_relaxed); /* P7 */
     printf("skaded: ready on %s/%s.sock, %" PRIu64 " events\n", s->config.run_dir.text,
            s->config.instance.text, s->ledger->seq);
     fflush(stdout);
-    uv_run(&s->loop, UV_RUN_DEFAULT);
+    world.run(&s->loop);
+    if (s->exit_code == SERVER_RENEW)
+        close_handles(s); /* a signal to stop that comes from here on ends the process at once */
     stop_log(s);
     close_handles(s);
-    publisher_close(s->publisher, s->exit_code == 0);
+    publisher_close(s->publisher, is_clean(s));
     indexer_free(s->indexer);
     ledger_free(s->ledger);
     committer_free(s->committer);
     listener_free(s->listener);
+    gc_free(s);
+    store_close(s->store);
     return s->exit_code;
 }

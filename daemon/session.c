@@ -1,5 +1,6 @@
 #include "session.h"
 
+#include "inflow.h"
 #include "handlers.h"
 #include "listener.h"
 #include "log.h"
@@ -64,6 +65,17 @@ size_t session_owed(const struct session *s)
     return s->out.len + s->out_flying;
 }
 
+uint64_t session_stuck_ms(struct session *s)
+{
+    uint64_t now = world.now_ms(&s->server->loop);
+    size_t unread = uv_stream_get_write_queue_size((uv_stream_t *)&s->pipe);
+
+    if (session_owed(s) < SESSION_OWED_MAX || unread < s->unread)
+        s->took_ms = now;
+    s->unread = unread;
+    return now - s->took_ms;
+}
+
 static void close_if_drained(struct session *s)
 {
     if (s->draining && !s->inflight && !session_owed(s))
@@ -95,6 +107,7 @@ static void on_written(uv_write_t *write, int status)
     struct session *s = f->session;
 
     s->out_flying -= f->bytes.len;
+    s->took_ms = world.now_ms(&s->server->loop);
     wr_fini(&f->bytes);
     free(f);
     if (status < 0)
@@ -162,7 +175,7 @@ void answer_error(struct session *s, uint64_t request, int code, const char *for
 static bool may_take_more(const struct session *s)
 {
     return !s->closing && !s->draining && s->inflight < (unsigned)s->server->config.max_inflight &&
-           session_owed(s) < SESSION_OWED_MAX;
+           session_owed(s) < SESSION_OWED_MAX && !s->resolving && !inflow_is_full(s);
 }
 
 static void broken(struct session *s, const char *why)
@@ -188,10 +201,13 @@ static void take_frames(struct session *s)
             return;
         }
         s->requests++;
-        s->heard_ms = uv_now(&s->server->loop);
+        s->heard_ms = world.now_ms(&s->server->loop);
         counter_add(s->server->page, COUNTER_requests, 1);
-        if (handle_frame(s, &h, s->in + done + sizeof h) < 0) {
-            broken(s, "a malformed message");
+        const char *problem = frame_problem(s, &h);
+        if (!problem && handle_frame(s, &h, s->in + done + sizeof h) < 0)
+            problem = "a malformed message";
+        if (problem) {
+            broken(s, problem);
             return;
         }
         done += (size_t)len;
@@ -203,7 +219,7 @@ static void take_frames(struct session *s)
         s->in_len -= done;
     }
     if (done || !s->in_len)
-        s->frame_began_ms = s->in_len ? uv_now(&s->server->loop) : 0;
+        s->frame_began_ms = s->in_len ? world.now_ms(&s->server->loop) : 0;
 }
 
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
@@ -243,7 +259,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
     if (n == 0)
         return;
     if (!s->in_len)
-        s->frame_began_ms = uv_now(&s->server->loop);
+        s->frame_began_ms = world.now_ms(&s->server->loop);
     s->in_len += (size_t)n;
     session_ref(s);
     take_frames(s);
@@ -296,6 +312,32 @@ static int identify(struct session *s)
     return 0;
 }
 
+/* What it has open that takes a role that it hasn't. */
+static bool exceeds_roles(const struct session *s)
+{
+    return (s->backup && !(s->roles & ROLE_ADMIN)) || ((s->release || s->inflow) && !(s->roles & ROLE_WRITE));
+}
+
+void session_roles_changed(struct session *s)
+{
+    if (s->closing)
+        return;
+    if (identify(s) < 0 || exceeds_roles(s)) {
+        session_close(s, "its role was taken back");
+        return;
+    }
+    if (s->roles || s->draining)
+        return;
+    if (s->watch.on)
+        counter_add(s->server->page, COUNTER_watchers, (uint64_t)-1);
+    s->watch.on = false;
+    answer_error(s, 0, SKADE_EDENIED,
+                 "uid %u has no role here any more: skaded's options read, write, admin say who has",
+                 (unsigned)s->uid);
+    session_flush(s);
+    session_drain(s);
+}
+
 struct session *session_accept(struct server *server, uv_stream_t *listening)
 {
     struct session *s = calloc(1, sizeof *s);
@@ -305,7 +347,7 @@ struct session *session_accept(struct server *server, uv_stream_t *listening)
     s->refs = 1;
     uv_pipe_init(&server->loop, &s->pipe, 0);
     s->pipe.data = s;
-    s->heard_ms = uv_now(&server->loop);
+    s->heard_ms = s->took_ms = world.now_ms(&server->loop);
     counter_add(server->page, COUNTER_connections, 1);
     counter_add(server->page, COUNTER_connections_total, 1);
     if (uv_accept(listening, (uv_stream_t *)&s->pipe) < 0 || identify(s) < 0) {

@@ -4,7 +4,8 @@
  *   a frame longer than allowed, or damaged     the connection is closed
  *   a frame that isn't complete in time         the connection is closed
  *   more requests in flight than allowed        not read until some are answered
- *   a peer that doesn't read its answers        not read until it does; a watch waits; nothing is buffered without bound
+ *   a peer that doesn't read its answers        not read until it does; a watch waits; nothing is buffered without bound;
+ *                                               the connection is closed if nothing of much moves
  *   silence                                     closed after the idle time, unless it watches
  *
  * Belongs to the loop.  Whoever will answer later holds a reference; the memory goes with the last one.
@@ -44,17 +45,24 @@ struct session {
     /* out */
     struct wr out;     /* not given to the kernel yet */
     size_t out_flying; /* given, not written yet */
+    size_t unread;     /* of what is flying, when last looked at */
+    uint64_t took_ms;  /* when it last took something, or didn't have to */
 
     /* what it has open */
     struct change *release;
     int release_error; /* the open release failed already; the rest of it is skipped */
     struct {
         bool on;
-        bool reading; /* a slice of old events is on its way */
+        bool reading;    /* a slice of old events is on its way, perhaps for an earlier watch */
+        uint64_t number; /* of this watch: one more with each */
         uint64_t request;
         uint64_t after;
     } watch;
+    struct resolving *resolving; /* its answer is longer than what may be owed */
     struct backup *backup;
+    struct inflow *inflow; /* rows that it sends */
+    struct lease **leases; /* by number, which ascends */
+    size_t leases_count, leases_cap;
 };
 
 /* Accept from LISTENING.  The session announces its end by listener_forget(). NULL: refused or no memory. */
@@ -89,6 +97,12 @@ void session_resume(struct session *s);
 
 /* Bytes that it is owed. */
 size_t session_owed(const struct session *s);
+
+/* For how long it has taken nothing although it is owed SESSION_OWED_MAX.  To be called once a tick. */
+uint64_t session_stuck_ms(struct session *s);
+
+/* Its roles are what the options now say; without any it is told so, and closed once it has what it is owed. */
+void session_roles_changed(struct session *s);
 
 /* The most that may be owed before reading, watches and backups pause. */
 #define SESSION_OWED_MAX (1u << 20)

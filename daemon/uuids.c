@@ -1,15 +1,18 @@
 /*
  * A ring of the newest uuids and an open-addressing table of ring places beside it.  The table is twice the ring's
  * size, so probes are short; a place is removed by shifting its followers back, so there are no tombstones.
+ *
+ * A full ring forgets its oldest, or becomes one of twice the size.
  */
 #include "uuids.h"
 
 #include "checksum.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 
-#define SLOTS (UUIDS_REMEMBERED * 2)
+#define GROWING_FIRST 64
 #define EMPTY UINT32_MAX
 
 struct entry {
@@ -20,25 +23,49 @@ struct entry {
 
 struct uuids {
     uint64_t seed;
-    uint64_t first, next; /* ring positions, ever growing; next - first <= UUIDS_REMEMBERED */
+    bool grows;
+    uint64_t first, next; /* ring positions, ever growing; next - first <= cap */
+    uint32_t cap;         /* a power of two */
+    uint32_t mask;        /* of the slots: twice as many */
     struct entry *ring;
     uint32_t *slots;
 };
 
-struct uuids *uuids_new(uint64_t seed)
+/* Room for CAP.  0 or -ENOMEM. */
+static int make_room(struct uuids *u, uint32_t cap)
+{
+    u->ring = calloc(cap, sizeof *u->ring);
+    u->slots = malloc((size_t)cap * 2 * sizeof *u->slots);
+    if (!u->ring || !u->slots)
+        return -ENOMEM;
+    memset(u->slots, 0xff, (size_t)cap * 2 * sizeof *u->slots);
+    u->cap = cap;
+    u->mask = cap * 2 - 1;
+    return 0;
+}
+
+static struct uuids *create(uint64_t seed, uint32_t cap, bool grows)
 {
     struct uuids *u = calloc(1, sizeof *u);
     if (!u)
         return NULL;
     u->seed = seed;
-    u->ring = calloc(UUIDS_REMEMBERED, sizeof *u->ring);
-    u->slots = malloc(SLOTS * sizeof *u->slots);
-    if (!u->ring || !u->slots) {
+    u->grows = grows;
+    if (make_room(u, cap) < 0) {
         uuids_free(u);
         return NULL;
     }
-    memset(u->slots, 0xff, SLOTS * sizeof *u->slots);
     return u;
+}
+
+struct uuids *uuids_new(uint64_t seed)
+{
+    return create(seed, UUIDS_REMEMBERED, false);
+}
+
+struct uuids *uuids_new_growing(uint64_t seed)
+{
+    return create(seed, GROWING_FIRST, true);
 }
 
 void uuids_free(struct uuids *u)
@@ -52,12 +79,12 @@ void uuids_free(struct uuids *u)
 
 static struct entry *entry_at(const struct uuids *u, uint64_t position)
 {
-    return &u->ring[position % UUIDS_REMEMBERED];
+    return &u->ring[position & (u->cap - 1)];
 }
 
 static uint32_t home_of(const struct uuids *u, const struct uuid *uuid)
 {
-    return (uint32_t)checksum(uuid->b, sizeof uuid->b, u->seed) & (SLOTS - 1);
+    return (uint32_t)checksum(uuid->b, sizeof uuid->b, u->seed) & u->mask;
 }
 
 /* The slot that holds UUID, or the empty one where it would go. */
@@ -66,7 +93,7 @@ static uint32_t probe(const struct uuids *u, const struct uuid *uuid)
     uint32_t slot = home_of(u, uuid);
 
     while (u->slots[slot] != EMPTY && !uuid_equal(&u->ring[u->slots[slot]].uuid, uuid))
-        slot = (slot + 1) & (SLOTS - 1);
+        slot = (slot + 1) & u->mask;
     return slot;
 }
 
@@ -86,12 +113,12 @@ static void remove_slot(struct uuids *u, uint32_t hole)
     uint32_t slot = hole;
 
     for (;;) {
-        slot = (slot + 1) & (SLOTS - 1);
+        slot = (slot + 1) & u->mask;
         if (u->slots[slot] == EMPTY)
             break;
         uint32_t home = home_of(u, &u->ring[u->slots[slot]].uuid);
         /* May it move into the hole?  Only if its home is not between the hole and itself. */
-        if (((slot - home) & (SLOTS - 1)) >= ((slot - hole) & (SLOTS - 1))) {
+        if (((slot - home) & u->mask) >= ((slot - hole) & u->mask)) {
             u->slots[hole] = u->slots[slot];
             hole = slot;
         }
@@ -99,17 +126,53 @@ static void remove_slot(struct uuids *u, uint32_t hole)
     u->slots[hole] = EMPTY;
 }
 
-void uuids_add(struct uuids *u, const struct uuid *uuid, uint64_t seq, uint64_t content)
+static void put(struct uuids *u, const struct entry *e)
 {
-    if (u->next - u->first == UUIDS_REMEMBERED) {
-        remove_slot(u, probe(u, &entry_at(u, u->first)->uuid));
-        u->first++;
-    }
-    uint32_t slot = probe(u, uuid);
+    uint32_t slot = probe(u, &e->uuid);
+
     assert(u->slots[slot] == EMPTY);
-    *entry_at(u, u->next) = (struct entry){ *uuid, seq, content };
-    u->slots[slot] = (uint32_t)(u->next % UUIDS_REMEMBERED);
+    *entry_at(u, u->next) = *e;
+    u->slots[slot] = (uint32_t)(u->next & (u->cap - 1));
     u->next++;
+}
+
+static void forget_oldest(struct uuids *u)
+{
+    remove_slot(u, probe(u, &entry_at(u, u->first)->uuid));
+    u->first++;
+}
+
+/* Twice the size, with the same in it. */
+static int grow(struct uuids *u)
+{
+    struct uuids old = *u;
+
+    if (old.cap > UINT32_MAX / 4 || make_room(u, old.cap * 2) < 0) {
+        if (u->ring != old.ring)
+            free(u->ring);
+        if (u->slots != old.slots)
+            free(u->slots);
+        *u = old;
+        return -ENOMEM;
+    }
+    u->next = u->first;
+    while (u->next < old.next)
+        put(u, entry_at(&old, u->next));
+    free(old.ring);
+    free(old.slots);
+    return 0;
+}
+
+int uuids_add(struct uuids *u, const struct uuid *uuid, uint64_t seq, uint64_t content)
+{
+    bool full = u->next - u->first == u->cap;
+
+    if (full && u->grows && grow(u) < 0)
+        return -ENOMEM;
+    if (full && !u->grows)
+        forget_oldest(u);
+    put(u, &(struct entry){ *uuid, seq, content });
+    return 0;
 }
 
 void uuids_forget_after(struct uuids *u, uint64_t seq)

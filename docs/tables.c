@@ -118,7 +118,8 @@ static void skaded_conf_5(void)
     printf(".TH SKADED.CONF 5 \"\" \"skade %s\"\n.SH NAME\nskaded.conf \\- configuration of skaded\n"
            ".SH DESCRIPTION\n",
            SKADE_VERSION);
-    roff("Lines `name = value`; # begins a comment. Every option can also be given on skaded's command line "
+    roff("Lines `name = value`; # begins a comment. A line has at most 198 bytes and stands for itself. "
+         "Every option can also be given on skaded's command line "
          "as "
          "--name=VALUE, which wins over the file. Durations take ms, s, min, h. Users are names, @groups or "
          "*.");

@@ -62,7 +62,13 @@ static int put_location(struct skade_answer *a, const struct generation *g, cons
     size_t need = 0;
     size_t cap = a->location_cap > 0 ? a->location_cap - 1 : 0;
 
-    int r = generation_location(g, f, a->location, cap, &need);
+    int r = f->located ? (int)f->location_len : generation_location(g, f, a->location, cap, &need);
+    if (f->located && f->location_len > cap) {
+        need = f->location_len;
+        r = -ERANGE;
+        if (cap > 0)
+            a->location[0] = 0;
+    }
     if (r < 0 && r != -ERANGE)
         return r;
     a->location_len = r < 0 ? (uint32_t)need : (uint32_t)r;
@@ -150,10 +156,10 @@ static void tell_too_early(struct errmsg *msg, const struct untold *u)
 
     time_format(u->question.value, asked);
     if (u->first_seq == 0)
-        fail(msg, 0, "table %" PRIu32 " has no commit up to %s", u->question.table, asked);
+        fail(msg, 0, "table %" PRIu32 ": no commit up to %s", u->question.table, asked);
     else
         fail(msg, 0,
-             "table %" PRIu32 " has no commit up to %s: its earliest is of %s (sequence number %" PRIu64 ")",
+             "table %" PRIu32 ": no commit up to %s: its earliest is of %s (sequence number %" PRIu64 ")",
              u->question.table, asked, time_format(u->first_us, first), u->first_seq);
 }
 
@@ -161,10 +167,10 @@ static void tell_no_snapshot(struct errmsg *msg, const struct untold *u)
 {
     switch (u->question.kind) {
     case QUESTION_RESOLVE:
-        fail(msg, 0, "table %" PRIu32 " has no snapshot %" PRId64, u->question.table, u->question.value);
+        fail(msg, 0, "table %" PRIu32 ": no snapshot %" PRId64, u->question.table, u->question.value);
         break;
     case QUESTION_HEAD:
-        fail(msg, 0, "table %" PRIu32 " has no commit yet", u->question.table);
+        fail(msg, 0, "table %" PRIu32 ": no commit yet", u->question.table);
         break;
     case QUESTION_AS_OF:
         tell_too_early(msg, u);
@@ -184,8 +190,10 @@ void answer_tell(struct errmsg *msg, const struct untold *u)
         tell_no_snapshot(msg, u);
         break;
     case SKADE_EEXPIRED:
-        fail(msg, 0, "snapshot %" PRId64 " of table %" PRIu32 " was retired by event %" PRIu64, u->snapshot,
-             table, u->retired_by);
+        /* RETIRED_BY is the newest retirement of the table; which of them took this commit isn't kept. */
+        fail(msg, 0,
+             "table %" PRIu32 ": snapshot %" PRId64 " was retired, by event %" PRIu64 " or one before it",
+             table, u->snapshot, u->retired_by);
         break;
     case -ERANGE:
         fail(msg, 0, "the location has %" PRIu32 " bytes; with its NUL it doesn't fit into %" PRIu32,

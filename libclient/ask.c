@@ -22,6 +22,7 @@ void ask_hang_up(skade *s)
 {
     stream_close(&s->stream);
     s->unfinished = false;
+    s->owed = 0;
 }
 
 int ask_broken(skade *s, const char *what)
@@ -31,6 +32,13 @@ int ask_broken(skade *s, const char *what)
     return fail(&s->msg, SKADE_EPROTOCOL, "the daemon at %s broke the protocol: %s", s->socket_path, what);
 }
 
+static int timed_out(skade *s)
+{
+    count(s, CLIENT_timeouts);
+    return fail(&s->msg, SKADE_ETIMEOUT, "the daemon at %s did not answer within %d ms", s->socket_path,
+                s->timeout_ms);
+}
+
 /* The stream failed with R. */
 static int stream_failed(skade *s, int r)
 {
@@ -38,10 +46,8 @@ static int stream_failed(skade *s, int r)
         return ask_broken(s, "a malformed frame");
     if (r == STREAM_LOST)
         count(s, CLIENT_connections_lost);
-    if (r == SKADE_ETIMEOUT) {
-        count(s, CLIENT_timeouts);
-        fail(&s->msg, r, "the daemon at %s did not answer within %d ms", s->socket_path, s->timeout_ms);
-    }
+    if (r == SKADE_ETIMEOUT)
+        timed_out(s);
     ask_hang_up(s);
     return r;
 }
@@ -69,24 +75,30 @@ static int refused(skade *s, const struct frame *f)
 
 /* ---- receiving ----------------------------------------------------------------------------------------- */
 
-/* Pieces of a release are answered only when they are refused, and then at any time. */
-static bool is_piece(const skade *s, uint64_t request)
+/* Pieces of a release or an upload are answered only when they are refused, and then at any time. */
+static bool is_of_upload(const skade *s, uint64_t request)
+{
+    const struct upload *u = &s->upload;
+    return u->open && u->sent && u->serial == s->stream.serial && request == u->number;
+}
+
+static bool is_of_release(const skade *s, uint64_t request)
 {
     const struct release *rel = &s->release;
     return rel->open && rel->serial == s->stream.serial && request >= rel->first_request &&
            request < rel->next_request;
 }
 
-static int piece_refused(skade *s, const struct frame *f)
+static int piece_refused(skade *s, const struct frame *f, int *error, struct errmsg *story)
 {
     struct errmsg before = s->msg;
 
     int r = refused(s, f);
     if (s->refusal.code == 0)
         return r;
-    if (s->release.error == 0) {
-        s->release.error = r;
-        s->release.msg = s->msg;
+    if (*error == 0) {
+        *error = r;
+        *story = s->msg;
     }
     s->refusal.code = 0;
     s->msg = before;
@@ -98,8 +110,14 @@ static int judge(skade *s, uint64_t number, unsigned answer, const struct frame 
 {
     bool is_error = f->head.type == WIRE_ERROR;
 
-    if (is_error && f->head.request != number && is_piece(s, f->head.request))
-        return piece_refused(s, f);
+    if (s->owed != 0 && f->head.request == s->owed) {
+        s->owed = 0;
+        return 0;
+    }
+    if (is_error && is_of_upload(s, f->head.request)) /* first: its number may lie among a release's */
+        return piece_refused(s, f, &s->upload.error, &s->upload.msg);
+    if (is_error && f->head.request != number && is_of_release(s, f->head.request))
+        return piece_refused(s, f, &s->release.error, &s->release.msg);
     if (is_error && f->head.request == 0) { /* about the connection: no answer to the request will come */
         int r = refused(s, f);
         s->refusal.code = 0;
@@ -140,7 +158,7 @@ int ask_receive_unasked(skade *s)
 
 int ask_more(skade *s, const struct frame *before, unsigned answer, struct frame *ret)
 {
-    s->deadline = deadline_in(s->timeout_ms);
+    deadline_renew(s);
     int r = ask_receive(s, before->head.request, answer, ret);
     if (r != STREAM_LOST)
         return r;
@@ -194,14 +212,17 @@ static int take_welcome(skade *s, const struct frame *f)
         return ask_broken(s, problem);
     bool is_new = w.epoch != s->welcome.epoch;
     s->welcome = (struct welcome){
+        .origin = w.origin,
         .epoch = w.epoch,
         .commit_seq = w.commit_seq,
         .control_dev = w.control_dev,
         .control_ino = w.control_ino,
         .frame_max = w.frame_max < WIRE_FRAME_MAX ? w.frame_max : WIRE_FRAME_MAX,
     };
+    /* First: the page that is left here may know of a later event than the daemon did when it wrote this. */
+    int r = attach_log(s, &w.log, w.commit_seq);
     attach_welcome(s, w.shm_dir, is_new);
-    return attach_log(s, &w.log);
+    return r;
 }
 
 static int hello(skade *s)
@@ -213,14 +234,18 @@ static int hello(skade *s)
     if (r == 0)
         r = ask_receive(s, number, WIRE_WELCOME, &f);
     if (r == STREAM_LOST)
-        return fail(&s->msg, SKADE_EUNREACHABLE, "the daemon at %s closed the connection at once",
-                    s->socket_path);
+        return fail(
+            &s->msg, SKADE_EUNREACHABLE,
+            "the daemon at %s closed the connection at once, as it does when it has no more file descriptors "
+            "(ulimit -n) or stops",
+            s->socket_path);
     return r < 0 ? r : take_welcome(s, &f);
 }
 
 static int connect_anew(skade *s)
 {
     ask_hang_up(s);
+    attach_remember(s);
     s->refusal.code = 0;
     int r = stream_open(&s->stream, s->socket_path, s->place.uid, s->deadline, &s->msg);
     if (r == 0)
@@ -235,6 +260,8 @@ static int connect_anew(skade *s)
 
 int ask_connect(skade *s)
 {
+    if (deadline_left(s->deadline) == 0)
+        return timed_out(s);
     if (!s->unfinished && stream_is_alive(&s->stream))
         return 0;
     return connect_anew(s);
@@ -247,7 +274,6 @@ struct wr *ask_begin(skade *s)
     s->out.len = 0;
     s->out.error = 0;
     s->refusal.code = 0;
-    s->deadline = deadline_in(s->timeout_ms);
     frame_begin(&s->out);
     return &s->out;
 }
@@ -263,35 +289,110 @@ uint64_t ask_finish(skade *s, unsigned type)
     return 0;
 }
 
+/* A DONE that arrives while we send would look like a word about what is sent. */
+static int receive_owed(skade *s)
+{
+    int r = 0;
+
+    while (r == 0 && s->owed != 0)
+        r = ask_receive_unasked(s);
+    return r;
+}
+
 int ask_send(skade *s)
 {
+    int owed = receive_owed(s);
+    if (owed < 0)
+        return owed;
     s->unfinished = true;
     count(s, CLIENT_requests);
     int r = stream_send(&s->stream, s->out.data, s->out.len, s->deadline);
     return r < 0 ? stream_failed(s, r) : r;
 }
 
+void ask_unwaited(skade *s, unsigned type)
+{
+    struct errmsg story = s->msg;
+    uint64_t number = ask_finish(s, type);
+
+    if (number != 0 && ask_send(s) == 0) {
+        s->owed = number;
+        s->unfinished = false;
+    } else {
+        ask_hang_up(s);
+    }
+    s->msg = story;
+}
+
 /* ---- long answers -------------------------------------------------------------------------------------- */
 
-/* The deadline of a long answer runs from the last heartbeat.  A daemon whose heartbeat can't be seen
- * gets long enough. */
-int ask_await_long(skade *s)
+/* The deadline of a long wait runs from the last heartbeat.  A daemon whose heartbeat can't be seen gets long
+ * enough. */
+struct patience {
+    bool beating;
+    uint64_t beat;
+};
+
+static struct patience patience_begin(skade *s)
 {
-    if (!attach_is_connected(s)) {
-        int64_t timeout = s->timeout_ms > LONG_TIMEOUT_MS ? s->timeout_ms : LONG_TIMEOUT_MS;
-        s->deadline = deadline_in(timeout);
-        return 0;
-    }
-    uint64_t beat = control_heartbeat(s->shm.control.page); /* P6 */
+    if (attach_is_connected(s))
+        return (struct patience){ true, control_heartbeat(s->shm.control.page) }; /* P6 */
+    s->deadline = deadline_in(s->timeout_ms > LONG_TIMEOUT_MS ? s->timeout_ms : LONG_TIMEOUT_MS);
+    return (struct patience){ .beating = false };
+}
+
+/* A slice of the wait is over.  Is there more of it? */
+static bool patience_left(skade *s, struct patience *p)
+{
+    if (deadline_left(s->deadline) == 0)
+        return false;
+    if (!p->beating)
+        return true;
+    uint64_t now = control_heartbeat(s->shm.control.page); /* P6 */
+    if (now != p->beat)
+        deadline_renew(s);
+    p->beat = now;
+    return true;
+}
+
+int ask_await_long(skade *s, meanwhile_fn meanwhile, void *arg)
+{
+    struct patience p = patience_begin(s);
+
     for (;;) {
         int r = stream_await(&s->stream, deadline_sooner(s->deadline, SIGN_OF_LIFE_MS));
-        if (r != SKADE_ETIMEOUT || deadline_left(s->deadline) == 0)
+        if (r != SKADE_ETIMEOUT)
             return r < 0 ? stream_failed(s, r) : 0;
-        uint64_t now = control_heartbeat(s->shm.control.page); /* P6 */
-        if (now != beat)
-            s->deadline = deadline_in(s->timeout_ms);
-        beat = now;
+        if (!patience_left(s, &p))
+            return stream_failed(s, r);
+        if (meanwhile && meanwhile(arg) != 0)
+            return -ECANCELED;
     }
+}
+
+int ask_send_long(skade *s, const struct wr *w)
+{
+    size_t done = 0;
+
+    int r = receive_owed(s);
+    if (r < 0)
+        return r;
+    struct patience p = patience_begin(s);
+    count(s, CLIENT_requests);
+    while (done < w->len) {
+        r = stream_send(&s->stream, w->data + done, w->len - done,
+                        deadline_sooner(s->deadline, SIGN_OF_LIFE_MS));
+        done += s->stream.sent;
+        if (r == 1) /* it takes the rest all the same, so that the connection stays good */
+            r = ask_receive_unasked(s);
+        else if (r == SKADE_ETIMEOUT && patience_left(s, &p))
+            r = 0;
+        else if (r < 0)
+            stream_failed(s, r);
+        if (r < 0)
+            return r;
+    }
+    return 0;
 }
 
 /* ---- ask, and ask again -------------------------------------------------------------------------------- */
@@ -312,7 +413,7 @@ static int exchange(skade *s, struct attempt *a, uint64_t number, unsigned answe
         return r;
     a->sent |= r == 0;
     if (a->again == ASK_LONG && r == 0) {
-        r = ask_await_long(s);
+        r = ask_await_long(s, NULL, NULL);
         if (r < 0)
             return r;
     }
@@ -389,6 +490,7 @@ int ask_newest(skade *s, uint64_t *ret)
     if (wire_read_pong(f.payload, f.head.len, &pong) < 0)
         return ask_broken(s, "a malformed pong");
     *ret = pong.commit_seq;
+    heard(s, pong.commit_seq);
     return 0;
 }
 

@@ -7,6 +7,10 @@
  *        |                   |
  *        +---word: RETIRED---+     its daemon was succeeded: the well-known name is another page by now
  *
+ * A log can go back: a backup is restored, or an older copy put in its place.  Then everything that the handle knows
+ * of it is given up, and its owner is told, once.  The first is told by the log's uuid, the second by the newest event
+ * that the handle was ever told of.
+ *
  * What fails is tried again later, and the daemon is asked meanwhile.  An older generation never answers
  * for the current one, since an event that takes an answer away is published by the generation word alone.
  */
@@ -85,8 +89,15 @@ static void recovered(skade *s)
 
 /* ---- the page ------------------------------------------------------------------------------------------ */
 
+void attach_remember(skade *s)
+{
+    if (s->shm.control.page)
+        heard(s, control_commit_seq(s->shm.control.page)); /* P3 */
+}
+
 static void leave_page(skade *s)
 {
+    attach_remember(s);
     s->shm.current = NULL;
     control_close(&s->shm.control);
 }
@@ -121,12 +132,18 @@ bool attach_is_connected(const skade *s)
     return s->stream.fd >= 0 && s->shm.control.page && is_page_of(&s->welcome, &s->shm.control);
 }
 
+/* Is C behind what we were told of its log? */
+static bool is_behind(const skade *s, const struct control *c)
+{
+    return uuid_equal(&s->log, &c->log) && control_commit_seq(c->page) < s->newest; /* P3 */
+}
+
 /* Does C disagree with the daemon we are connected to, or with the log that we know? */
 static bool contradicts(const skade *s, const struct control *c)
 {
     if (s->stream.fd >= 0 && !is_page_of(&s->welcome, c))
         return true;
-    return !uuid_is_zero(&s->log) && !uuid_equal(&s->log, &c->log);
+    return (!uuid_is_zero(&s->log) && !uuid_equal(&s->log, &c->log)) || is_behind(s, c);
 }
 
 static int is_stray(skade *s, const struct control *c)
@@ -151,7 +168,8 @@ static bool note_denies(const skade *s, const struct control *c)
 /*
  * C may be right: a daemon that lost its names makes a new page under a new epoch and keeps its
  * connections.  Or it is the page of a daemon that we don't see, in a container that shares one half.  The
- * daemon's hello decides; when no daemon answers, the note that the last one left.
+ * daemon's hello decides; when no daemon answers, the note that the last one left, and no page is taken that
+ * is behind what we know: it may be an old one, or the log went back, and the next daemon will tell.
  */
 static int let_daemon_decide(skade *s, const struct control *c)
 {
@@ -159,9 +177,9 @@ static int let_daemon_decide(skade *s, const struct control *c)
     int r = ask_connect(s);
     if (r == SKADE_EREPLACED)
         return r;
-    if (r == 0 ? !is_page_of(&s->welcome, c) : note_denies(s, c))
+    if (r == 0 ? !is_page_of(&s->welcome, c) : note_denies(s, c) || is_behind(s, c))
         return is_stray(s, c);
-    return attach_log(s, &c->log);
+    return attach_log(s, &c->log, control_commit_seq(c->page)); /* P3 */
 }
 
 static void take_page(skade *s, const struct control *c)
@@ -192,7 +210,7 @@ static int attach(skade *s)
     if (contradicts(s, &c))
         r = let_daemon_decide(s, &c);
     else
-        r = attach_log(s, &c.log);
+        r = attach_log(s, &c.log, control_commit_seq(c.page)); /* P3 */
     if (r < 0) {
         control_close(&c);
         return r;
@@ -239,7 +257,9 @@ static int refresh(skade *s, uint64_t word)
 
     if (is_backing_off(s))
         return -EAGAIN;
+    int64_t since = clock_ms();
     int r = generation_open(&g, &s->place, c->epoch, word, &c->log, s->shm.gen, s->verify_max, &s->shm.why);
+    deadline_leave_out(s, since); /* large files that are checked take their time */
     if (r == -ENOENT && control_generation(c->page) != word) { /* P2: gone, since it was replaced meanwhile */
         count(s, CLIENT_vanished);
         return 0;
@@ -282,7 +302,7 @@ int moment_take(skade *s, struct moment *ret)
 
 int moment_check_log(skade *s, const struct moment *m)
 {
-    if (!m->log || uuid_equal(m->log, &s->log))
+    if (!m->log || uuid_equal(m->log, &s->history))
         return 0;
     return fail(&s->msg, SKADE_EREPLACED, "the commit log that the view looks at was replaced");
 }
@@ -342,20 +362,45 @@ int attach_by_note(skade *s)
     if (r < 0)
         return r;
     memcpy(s->place.dir, note.shm_dir, strlen(note.shm_dir) + 1);
-    s->log = note.log;
+    s->log = s->history = note.log;
     return 0;
 }
 
-int attach_log(skade *s, const struct uuid *log)
+int attach_tell_replaced(skade *s)
+{
+    if (s->newest_lost == 0)
+        return fail(
+            &s->msg, SKADE_EREPLACED,
+            "the commit log of instance %s was replaced by another one or by a backup: look tables up again",
+            s->place.instance);
+    return fail(
+        &s->msg, SKADE_EREPLACED,
+        "the commit log of instance %s went back, from event %llu to an older copy: look tables up again",
+        s->place.instance, (unsigned long long)s->newest_lost);
+}
+
+/* A history of its own, also if it is that of the same log: views of before must not go on. */
+static void begin_history(skade *s, const struct uuid *log, uint64_t newest)
+{
+    s->log = s->history = *log;
+    if (s->newest_lost != 0 && ask_uuid(s, &s->history) < 0)
+        s->history.b[0]++;
+    s->newest = newest;
+}
+
+int attach_log(skade *s, const struct uuid *log, uint64_t newest)
 {
     if (uuid_is_zero(&s->log))
-        s->log = *log;
-    if (uuid_equal(&s->log, log))
+        s->log = s->history = *log;
+    bool is_same = uuid_equal(&s->log, log);
+    if (is_same && newest >= s->newest) {
+        s->newest = newest;
         return 0;
+    }
     attach_drop(s);
-    s->log = *log;
+    s->newest_lost = is_same ? s->newest : 0;
+    begin_history(s, log, newest);
     s->replaced = true;
     count(s, CLIENT_logs_replaced);
-    return fail(&s->msg, SKADE_EREPLACED, "the commit log of instance %s was replaced: look tables up again",
-                s->place.instance);
+    return attach_tell_replaced(s);
 }

@@ -59,6 +59,31 @@ void call_check_fork(skade *s)
     ask_hang_up(s);
 }
 
+/* ---- the deadline -------------------------------------------------------------------------------------- */
+
+void deadline_renew(skade *s)
+{
+    s->deadline = deadline_in(s->timeout_ms);
+    s->deadlines++;
+}
+
+void deadline_leave_out(skade *s, int64_t since)
+{
+    s->deadline += clock_ms() - since;
+}
+
+static void deadline_begin(skade *s)
+{
+    deadline_renew(s);
+    if (s->deadline > s->deadline_shared)
+        s->deadline = s->deadline_shared;
+}
+
+void skade_deadline(skade *s, int timeout_ms)
+{
+    s->deadline_shared = deadline_in(timeout_ms);
+}
+
 /* ---- begin and end ------------------------------------------------------------------------------------- */
 
 static void begin(struct call *c, skade *s, bool frozen)
@@ -70,7 +95,7 @@ static void begin(struct call *c, skade *s, bool frozen)
     call_check_fork(s);
     s->msg.text[0] = 0;
     s->untold.set = false;
-    s->deadline = deadline_in(s->timeout_ms);
+    deadline_begin(s);
 }
 
 static int busy(skade *s)
@@ -84,8 +109,7 @@ int call_begin(struct call *c, skade *s)
     if (s->lent)
         return busy(s);
     if (s->replaced)
-        return fail(&s->msg, SKADE_EREPLACED,
-                    "the commit log of instance %s was replaced: look tables up again", s->place.instance);
+        return attach_tell_replaced(s);
     return 0;
 }
 

@@ -17,6 +17,7 @@ static int change(skade *s, unsigned type, uint64_t *seq)
         return ask_broken(s, "a malformed answer to a change");
     if (seq)
         *seq = m.first_seq;
+    heard(s, m.last_seq);
     return 0;
 }
 
@@ -38,6 +39,7 @@ static int take_created(skade *s, const struct frame *f, skade_table *table, uin
         *table = m.table;
     if (seq)
         *seq = m.seq;
+    heard(s, m.seq);
     return 0;
 }
 

@@ -10,6 +10,9 @@
  *   answer.c    what a struct skade_answer says            segments.c  what is mapped, and is it sound
  *   resolve.c   resolve, head, as_of, find_table           help.c      times, uuids, names, errors
  *   many.c      resolve_many                               view.c      frozen moments
+ *   upload.c    rows on their way to the daemon            append.c    rows in
+ *   hold.c      a snapshot's files, leased                 scan.c      rows out
+ *   get.c       the value of a key                         compact.c   compaction; gc.c: what it left
  *
  * A question goes this way:
  *
@@ -28,6 +31,7 @@
 #include "errors.h"
 #include "generation.h"
 #include "names.h"
+#include "rowset.h"
 #include "stream.h"
 #include "wire.h"
 
@@ -100,6 +104,7 @@ struct shm {
 
 /* What the daemon said of itself on this connection. */
 struct welcome {
+    struct uuid origin; /* what files of stored tables carry */
     uint64_t epoch;
     uint64_t commit_seq;
     uint64_t control_dev;
@@ -122,6 +127,25 @@ struct release {
     uint64_t count;   /* commits */
     struct uuid base; /* commits without a uuid get this one plus their index */
     int error;        /* what the daemon said to a piece; the story is in MSG */
+    struct errmsg msg;
+};
+
+/* Rows that travel to the daemon in pieces: an append, or what a compaction by callback leaves (upload.c). */
+struct upload {
+    bool open;
+    bool sent;       /* something was: it lives and dies with its connection */
+    bool in_row;     /* its value may go on */
+    uint64_t serial; /* of that connection */
+    uint64_t number; /* of the request that all its pieces are */
+    uint64_t rows;
+    struct uuid log; /* that the table belongs to */
+    uint32_t table;
+    struct uuid uuid;
+    struct wr out;    /* frames that are filled and not sent; the last is a ROWS message in the making */
+    size_t frame_at;  /* where that begins in OUT */
+    size_t record_at; /* its last record */
+    size_t value_at;  /* and that one's value */
+    int error;        /* what went wrong: all that follows fails with it */
     struct errmsg msg;
 };
 
@@ -159,19 +183,27 @@ struct skade {
     unsigned flags;
     uint64_t verify_max; /* maps up to this size are checksummed whole */
 
-    struct uuid log; /* that table numbers belong to; zero: no contact yet */
-    bool replaced;   /* another log was found, and no call has failed for it yet */
+    struct uuid log;      /* that table numbers belong to; zero: no contact yet */
+    struct uuid history;  /* for us alone: another one whenever what we were told may be true no more */
+    uint64_t newest;      /* event that we were told of */
+    uint64_t newest_lost; /* the log went back from there; 0: it is another log */
+    bool replaced;        /* another log was found, and no call has failed for it yet */
 
     struct shm shm;
     struct stream stream;
     struct welcome welcome;
     bool unfinished; /* answers to the last request are outstanding: the connection can't be used again */
     bool lent;       /* a callback runs, with strings of the received frame */
-    uint64_t next_request; /* number of the next request */
-    int64_t deadline;      /* of the call that runs */
-    struct wr out;         /* the request that is built or was sent */
+    uint64_t next_request;   /* number of the next request */
+    int64_t deadline;        /* of the call that runs */
+    int64_t deadline_shared; /* of all calls together: skade_deadline(); DEADLINE_NEVER: none */
+    uint64_t deadlines;      /* begun so far; tests look at it */
+    struct wr out;           /* the request that is built or was sent */
     struct refusal refusal;
     struct release release;
+    struct upload upload;
+    uint64_t owed;     /* a request whose DONE is still to come and nobody waits for; 0: none */
+    struct warm *warm; /* what gets have learned, newest first (get.c) */
 
     volatile uint8_t *parent_mark; /* a byte that fork() wipes in the child; NULL: compare parent_pid */
     pid_t parent_pid;
@@ -205,6 +237,11 @@ static inline void count(skade *s, enum client_counter c)
  *     return call_end(&c, r);
  *
  * Between the two, cancellation is off, errno may be changed, the deadline runs, and a fork was noticed.
+ *
+ * A call has one deadline, s->deadline: connecting, hello, asking again, another page all end by it.  It
+ * begins anew only where the daemon has given a sign of life (an answer with more to come, a piece taken, a
+ * heartbeat), or where we were at work ourselves: deadline_renew().
+ *
  * call_begin() fails with SKADE_EREPLACED, once, when the log was replaced behind the handle's back.
  */
 struct call {
@@ -216,6 +253,10 @@ struct call {
 int call_begin(struct call *c, skade *s);
 int call_begin_frozen(struct call *c, skade *s);
 int64_t call_end(struct call *c, int64_t result);
+void deadline_renew(skade *s);
+
+/* What was done since SINCE, a clock_ms(), was our own work: the daemon had no part in it. */
+void deadline_leave_out(skade *s, int64_t since);
 
 /* Has this process got the handle from its parent by fork()?  Only the connection matters: it is given up. */
 void call_check_fork(skade *s);
@@ -230,7 +271,7 @@ struct moment {
     uint64_t at;                  /* as of this event; SEQ_MAX: the newest */
     uint64_t need;                /* what GEN must cover to prove that something isn't there */
     bool proved;                  /* the page needs no proof that it is current: done, or it is a view's */
-    const struct uuid *log;       /* of a view: the only log whose daemon may be asked; NULL: the handle's */
+    const struct uuid *log; /* of a view: the only history whose daemon may be asked; NULL: the handle's */
 };
 
 /* The moment now, if the generation that the page names is the mapped one.  No system call, no write. */
@@ -270,9 +311,26 @@ void attach_welcome(skade *s, struct bytes shm_dir, bool is_new);
  * none to follow. */
 int attach_by_note(skade *s);
 
-/* LOG is what a daemon or a page is about.  0; SKADE_EREPLACED when the handle knows another: then all
- * maps are gone. */
-int attach_log(skade *s, const struct uuid *log);
+/*
+ * LOG is what a daemon or a page is about, and NEWEST its newest event.  0; SKADE_EREPLACED when the handle
+ * knows another log, or was told of a later event, which this one lost: then all maps are gone.
+ *
+ * That never fires for a crash.  Whatever anyone is told of, by the page (P3) or the socket, was committed
+ * before, and every later daemon begins with at least that.  It does for a power cut in mode "normal", as it
+ * should.  Only a page that no daemon vouches for may be older without a reason: attach() leaves it alone.
+ */
+int attach_log(skade *s, const struct uuid *log, uint64_t newest);
+int attach_tell_replaced(skade *s); /* SKADE_EREPLACED, with the message */
+
+/* Note what the page says while we still have it: before asking a daemon what it knows, or leaving. */
+void attach_remember(skade *s);
+
+/* The daemon told of event SEQ. */
+static inline void heard(skade *s, uint64_t seq)
+{
+    if (seq > s->newest)
+        s->newest = seq;
+}
 
 void attach_drop(skade *s); /* let go of all maps */
 
@@ -284,11 +342,12 @@ bool attach_is_connected(const skade *s);
 
 /* ---- ask.c: requests and answers ----------------------------------------------------------------------- */
 
-/* Have a connection on which hello was said.  0 or negative; msg says why. */
+/* Have a connection on which hello was said.  0 or negative; msg says why.  SKADE_ETIMEOUT, and nothing is
+ * tried, when the deadline has passed: a daemon that hangs is bothered once in a call. */
 int ask_connect(skade *s);
 void ask_hang_up(skade *s);
 
-/* Begin a request and start its deadline: returns the buffer to put the payload into. */
+/* Begin a request: returns the buffer to put the payload into. */
 struct wr *ask_begin(skade *s);
 
 #define ANY_ANSWER 0u
@@ -322,12 +381,21 @@ uint64_t ask_finish(skade *s, unsigned type);
 int ask_send(skade *s);
 int ask_receive(skade *s, uint64_t number, unsigned answer, struct frame *ret);
 
-/* Receive a frame that is no answer: a refused piece of a release (0, and s->release has it), or the end
- * (negative). */
+/* Receive a frame that is no answer: a refused piece of a release or an upload (0, and s->release or s->upload
+ * has it), a DONE that nobody waits for (0), or the end (negative). */
 int ask_receive_unasked(skade *s);
 
-/* Wait for an answer that may take long, as ASK_LONG does.  0 or negative. */
-int ask_await_long(skade *s);
+/* Wait for an answer that may take long, as ASK_LONG does.  0 or negative.  MEANWHILE (NULL: nothing) is called
+ * several times a second; other than 0 it ends the wait with -ECANCELED, the request still outstanding. */
+typedef int (*meanwhile_fn)(void *arg);
+int ask_await_long(skade *s, meanwhile_fn meanwhile, void *arg);
+
+/* Send the frames in W, of which none is answered in the ordinary way, with ASK_LONG's patience.  Refusals that
+ * come meanwhile are taken as by ask_receive_unasked().  0 all sent, or negative and the connection is closed. */
+int ask_send_long(skade *s, const struct wr *w);
+
+/* Send what was put into the buffer, a message that is answered by DONE, and don't wait for that. */
+void ask_unwaited(skade *s, unsigned type);
 
 /* The daemon's answer isn't right: close the connection.  SKADE_EPROTOCOL. */
 int ask_broken(skade *s, const char *what);
@@ -394,6 +462,88 @@ int find_answer(skade *s, const struct moment *m, struct bytes name, skade_table
  * R. */
 int64_t many_answer(skade *s, const struct moment *m, struct skade_answer *a, size_t n);
 int64_t many_fail(skade *s, struct skade_answer *a, size_t n, int64_t r);
+
+/* ---- upload.c: rows, in pieces ------------------------------------------------------------------------- */
+
+/*
+ *     upload_begin(s, &w);  put a BEGIN message into W;  upload_begun(s, its type);
+ *     for each row:  upload_row(), any number of upload_write(), upload_row_end()
+ *     put an END message into upload_last(s);  upload_send_last(s, its type, &number);
+ *     ask_await_long() and ask_receive(), then upload_reason();  upload_close()
+ *
+ * Nothing is sent before a piece is full or the end comes.  Results are 0, STREAM_LOST, or as ask(); whoever gets a
+ * negative one calls upload_forget(), unless the end was answered.
+ */
+int upload_begin(skade *s, struct wr **ret);
+void upload_begun(skade *s, unsigned type);
+int upload_row(skade *s, unsigned flags, struct bytes key);
+int upload_write(skade *s, const void *data, size_t len);
+int upload_row_end(skade *s);
+/* Survivors of a compaction: a whole row; or one that begins with its length LEN, then upload_write() and
+ * upload_row_end(). */
+int upload_survivor(skade *s, const struct row *row);
+int upload_long_survivor(skade *s, const struct row *row);
+struct wr *upload_last(skade *s);
+int upload_send_last(skade *s, unsigned type, uint64_t *number);
+int upload_reason(skade *s, int r); /* a piece that was refused is why the end was refused */
+void upload_forget(skade *s);       /* the daemon forgets it, too; it is closed */
+void upload_close(skade *s);
+
+/* ---- hold.c: a snapshot of a stored table, leased -------------------------------------------------------- */
+
+struct hold_question {
+    uint32_t table;
+    uint32_t by; /* SKADE_AT_HEAD ... */
+    int64_t value;
+    uint64_t at;            /* as of this event */
+    const struct uuid *log; /* of a view; NULL: the handle's */
+};
+
+struct hold {
+    struct uuid log;    /* of the handle when it was taken */
+    struct uuid origin; /* that the files carry */
+    uint64_t serial;    /* of the connection that holds it; 0: nothing is held */
+    uint64_t number;
+    uint64_t at;
+    uint32_t table;
+    int64_t snapshot;
+    uint64_t seq; /* 0: the table has no commit */
+    int64_t time_us;
+    uint64_t base_seq; /* of the compaction that it begins with; 0: none */
+    uint64_t after;    /* its other files are of commits after this one */
+};
+
+struct hold_files {
+    struct rowset_file *files; /* oldest first */
+    size_t n, cap;
+};
+
+/* The log of a view (view.c), lent. */
+const struct uuid *view_log(const skade_view *v);
+
+/* What OPTIONS (NULL: the head, now) ask of TABLE.  0 or SKADE_EINPUT. */
+int hold_ask(skade *s, skade_table table, const struct skade_scan_options *options,
+             struct hold_question *ret);
+
+int hold_take(skade *s, const struct hold_question *q, struct hold *ret);
+bool hold_is_held(const skade *s, const struct hold *h); /* as far as we know */
+void hold_end(skade *s, struct hold *h);                 /* doesn't wait; harmless when nothing is held */
+
+/* The files of commits after NEWER_THAN, and the base when that is 0.  0, or 1 when the lease was lost: take another.
+ * Negative; then and with 1 *RET is empty. */
+int hold_files(skade *s, const struct hold *h, uint64_t newer_than, struct hold_files *ret);
+void hold_files_fini(struct hold_files *f);
+
+/* The rows of what Q asks, held: hold_take(), hold_files(), rowset_open().  H is held only with 0. */
+int hold_open(skade *s, const struct hold_question *q, const struct rowset_options *opt, struct hold *h,
+              struct rowset **ret);
+
+/* Row as the caller of the library sees it; SIZE is what the caller's struct has. */
+struct skade_row row_told(const struct row *row, uint32_t size);
+
+/* ---- get.c ---------------------------------------------------------------------------------------------- */
+
+void gets_forget(skade *s); /* let go of all that gets have learned */
 
 /* ---- history.c: events, delivered to a callback -------------------------------------------------------- */
 

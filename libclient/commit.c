@@ -12,6 +12,7 @@
 #define PIECE_SIZE (256u << 10) /* bytes of a message, unless the daemon wants less */
 #define ROW_SIZE_MAX 8320u      /* of a row with two locations of the longest kind */
 #define TIME_GIVEN 16u          /* COMMIT_ROW flag */
+#define ALONE UINT64_MAX        /* the index of a commit that isn't one of a release */
 
 /* ---- from the caller's struct to a row ----------------------------------------------------------------- */
 
@@ -58,6 +59,18 @@ static struct item_commit_row row_of(const struct skade_commit *c, struct uuid s
     return row;
 }
 
+/* Commit INDEX of the release, or the only one, is not to be sent.  skadectl makes lines and names of these words. */
+static int bad_row(skade *s, const struct skade_commit *c, uint64_t index, const char *problem)
+{
+    bool of_location = c->location && problem == location_problem(bytes_of(c->location));
+    const char *field = of_location ? "location: " : "";
+
+    if (index == ALONE)
+        return fail(&s->msg, SKADE_EINPUT, "table %" PRIu32 ": %s%s", c->table, field, problem);
+    return fail(&s->msg, SKADE_EINPUT, "commit %" PRIu64 " of the release (table %" PRIu32 "): %s%s",
+                index + 1, c->table, field, problem);
+}
+
 /* Append C as a row.  0 or SKADE_EINPUT. */
 static int put_row(skade *s, struct wr *w, const struct skade_commit *given, struct uuid spare,
                    uint64_t index)
@@ -66,11 +79,8 @@ static int put_row(skade *s, struct wr *w, const struct skade_commit *given, str
 
     copy_sized(&c, sizeof c, given, given->size);
     const char *problem = commit_problem(&c);
-    if (problem) {
-        bool of_location = c.location && problem == location_problem(bytes_of(c.location));
-        return fail(&s->msg, SKADE_EINPUT, "commit %" PRIu64 " of the call (table %" PRIu32 "): %s%s",
-                    index + 1, c.table, of_location ? "location: " : "", problem);
-    }
+    if (problem)
+        return bad_row(s, &c, index, problem);
     struct item_commit_row row = row_of(&c, spare);
     wire_put_commit_row(w, &row);
     return 0;
@@ -88,6 +98,7 @@ static int take_committed(skade *s, const struct frame *f, uint64_t *first, uint
         *first = m.first_seq;
     if (last)
         *last = m.last_seq;
+    heard(s, m.last_seq);
     return 0;
 }
 
@@ -102,6 +113,7 @@ static int take_head(skade *s, int r, struct skade_answer *head)
     if (s->refusal.heads.count == 0)
         return r;
     wire_get_answer(&s->refusal.heads.items, &item);
+    heard(s, item.seq);
     return answer_from_wire(head, &item) < 0 ? ask_broken(s, "a conflict with a malformed head") : r;
 }
 
@@ -117,7 +129,7 @@ static int commit_one(skade *s, const struct skade_commit *given, uint64_t *seq,
         return r;
     struct wr *w = ask_begin(s);
     wire_put_commit(w, &(struct msg_commit){ .rows = { .count = 1 } });
-    r = put_row(s, w, given, uuid, 0);
+    r = put_row(s, w, given, uuid, ALONE);
     /* Only now: the base's location may stand in that very buffer, from the conflict before. */
     if (r == 0 && head)
         r = answer_clear(s, head);
@@ -150,6 +162,8 @@ int skade_commit(skade *s, const struct skade_commit *commit, uint64_t *seq, str
 
 static int release_begin(skade *s, struct uuid base)
 {
+    if (attach_page(s) == SKADE_EREPLACED) /* its heartbeat is wanted at the end */
+        return SKADE_EREPLACED;
     int r = ask_connect(s);
     if (r < 0)
         return r;
@@ -196,8 +210,8 @@ static int put_piece(skade *s, const struct skade_commit *c, size_t n, size_t *n
     for (; *next < n && w->len < limit; ++*next, index++) {
         const struct skade_commit *row = (const void *)((const char *)c + *next * c->size);
         if (row->size != c->size)
-            return fail(&s->msg, SKADE_EINPUT, "commit %" PRIu64 " has another size than the first",
-                        index + 1);
+            return fail(&s->msg, SKADE_EINPUT,
+                        "commit %" PRIu64 " of the release has another size than the first", index + 1);
         int r = put_row(s, w, row, numbered_uuid(s->release.base, index), index);
         if (r < 0)
             return r;
@@ -219,6 +233,7 @@ static int send_piece(skade *s)
     if (r < 0)
         return r;
     s->unfinished = s->stream.cut; /* nothing will be answered, unless it is refused */
+    deadline_renew(s);
     return look_for_refusal(s);
 }
 
@@ -244,7 +259,7 @@ static uint64_t put_end(skade *s)
 /* The answer to the end.  A piece that was refused meanwhile is why the end was refused, too. */
 static int receive_end(skade *s, uint64_t number, struct frame *ret)
 {
-    int r = ask_await_long(s);
+    int r = ask_await_long(s, NULL, NULL);
     if (r == 0)
         r = ask_receive(s, number, WIRE_COMMITTED, ret);
     if (s->release.error == 0)
@@ -302,13 +317,12 @@ struct release_attempt {
     bool connected; /* this time */
     bool ended;     /* any time */
     bool refused;
-    int64_t give_up; /* 0: the connection hasn't broken yet */
+    int64_t give_up; /* the deadline of all further tries; 0: the connection hasn't broken yet */
 };
 
 static int try_release(skade *s, struct release_attempt *a, const struct skade_commit *c, size_t n,
                        uint64_t *first, uint64_t *last)
 {
-    s->deadline = deadline_in(s->timeout_ms);
     int r = release_begin(s, a->base);
     a->connected = r == 0;
     if (r < 0)
@@ -330,8 +344,11 @@ static bool try_release_again(skade *s, struct release_attempt *a, int r)
 {
     if (a->connected ? r != STREAM_LOST || a->refused : !a->ended || r == SKADE_EREPLACED)
         return false;
-    if (a->give_up == 0)
-        a->give_up = deadline_in(s->timeout_ms);
+    if (a->give_up == 0) {
+        deadline_renew(s);
+        a->give_up = s->deadline;
+    }
+    s->deadline = a->give_up;
     count(s, CLIENT_requests_again);
     return deadline_pause(a->give_up, 50);
 }
@@ -448,12 +465,16 @@ int skade_release_end(skade *s, uint64_t *first, uint64_t *last)
     return (int)call_end(&c, r);
 }
 
+/* It is called for what failed before it, and whoever called it wants to tell why. */
 void skade_release_abort(skade *s)
 {
     struct call c;
+    struct errmsg story = s->msg;
 
     int r = call_begin_frozen(&c, s);
-    if (r == 0)
+    if (r == 0) {
         release_forget(s);
+        s->msg = story;
+    }
     call_end(&c, r);
 }

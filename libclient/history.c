@@ -78,6 +78,7 @@ int events_deliver(skade *s, const struct frame *f, struct events *ev)
             return ask_broken(s, "events out of order, or not events");
         ev->last = e.seq;
         ev->count++;
+        heard(s, e.seq);
         int r = call_back(s, &e, ev->fn, ev->arg);
         if (r != 0) {
             ev->stopped = true;
@@ -164,6 +165,7 @@ static int64_t list_events(skade *s, struct listing *l, put_page_fn put)
         if (l->ev.count - had > n || (l->ev.count == had && !l->ev.end))
             return ask_broken(s, "a page of events with too many, or with none and more to come");
         l->at = l->ev.at;
+        deadline_renew(s);
     }
     return (int64_t)l->ev.count;
 }
@@ -207,7 +209,6 @@ struct table_listing {
     skade_table_fn fn;
     void *arg;
     int64_t count;
-    uint64_t at;
     bool more;
     size_t after_len;
     char after[NAME_MAX_LEN]; /* the last name that was told */
@@ -260,7 +261,6 @@ static int tell_tables(struct table_listing *l, const struct frame *f)
         if (r != 0)
             return r;
     }
-    l->at = m.at;
     l->more = m.more != 0;
     return 0;
 }
@@ -268,9 +268,7 @@ static int tell_tables(struct table_listing *l, const struct frame *f)
 static int ask_tables(struct table_listing *l, struct bytes prefix)
 {
     struct frame f;
-    struct msg_tables m = {
-        .at = l->at, .prefix = prefix, .after = { l->after, l->after_len }, .limit = PAGE
-    };
+    struct msg_tables m = { .prefix = prefix, .after = { l->after, l->after_len }, .limit = PAGE };
 
     wire_put_tables(ask_begin(l->s), &m);
     int r = ask(l->s, ASK_READ, WIRE_TABLES, WIRE_TABLE_LIST, &f);
@@ -293,6 +291,7 @@ static int64_t list_tables(struct table_listing *l, struct bytes prefix)
             return r;
         if (l->more && l->count == had)
             return ask_broken(l->s, "a page without tables and more to come");
+        deadline_renew(l->s);
     } while (l->more);
     return l->count;
 }
@@ -300,7 +299,7 @@ static int64_t list_tables(struct table_listing *l, struct bytes prefix)
 int64_t skade_tables(skade *s, const char *prefix, skade_table_fn fn, void *arg)
 {
     struct call c;
-    struct table_listing l = { .s = s, .fn = fn, .arg = arg, .at = SEQ_MAX };
+    struct table_listing l = { .s = s, .fn = fn, .arg = arg };
 
     int64_t r = call_begin(&c, s);
     if (r == 0 && strlen(prefix) > NAME_MAX_LEN)

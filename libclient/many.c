@@ -168,6 +168,7 @@ static int64_t take_answers(skade *s, struct many *q, const struct frame *f, siz
         wire_get_answer(&m.answers.items, &item);
         if (item.table != a->table || item.snapshot != a->snapshot || answer_from_wire(a, &item) < 0)
             return ask_broken(s, "an answer to another question");
+        heard(s, item.seq);
         q->open--;
     }
     *at = m.at;
@@ -218,6 +219,8 @@ static int ask_rest(skade *s, const struct moment *m, struct many *q)
     s->counters[CLIENT_asked_daemon] += q->open;
     while (r == 0 && q->open > 0) {
         r = ask_some(s, q, keys_in_one(s, q->open), &next, &at);
+        if (r == 0)
+            deadline_renew(s);
     }
     return r;
 }

@@ -34,6 +34,13 @@ static bool exists(const char *dir, const char *suffix)
     return n < (int)sizeof path && lstat(path, &st) == 0;
 }
 
+/* In /tmp a stranger may have been before the user, and who owns the directory is believed. */
+static bool belongs_to_user(const char *dir)
+{
+    struct stat st;
+    return lstat(dir, &st) == 0 && S_ISDIR(st.st_mode) && (st.st_uid == geteuid() || st.st_uid == 0);
+}
+
 static void user_run_dir(char *ret)
 {
     const char *xdg = setting("XDG_RUNTIME_DIR");
@@ -45,7 +52,7 @@ static void user_run_dir(char *ret)
 }
 
 /* The user's own directory if the instance is there, else the system's.  When it is in neither, no daemon
- * runs; maps may be there all the same, so prefer a directory that exists. */
+ * runs; maps may be there all the same, so prefer the user's if there is one, his or root's. */
 static void find_run_dir(const char *instance, char *ret)
 {
     static const char system_dir[] = "/run/skade";
@@ -53,7 +60,7 @@ static void find_run_dir(const char *instance, char *ret)
 
     snprintf(socket, sizeof socket, "/%s.sock", instance);
     user_run_dir(ret);
-    if (geteuid() == 0 || (!exists(ret, socket) && (exists(system_dir, socket) || !exists(ret, ""))))
+    if (geteuid() == 0 || !belongs_to_user(ret) || (!exists(ret, socket) && exists(system_dir, socket)))
         memcpy(ret, system_dir, sizeof system_dir);
 }
 
@@ -152,6 +159,7 @@ static int set_up(skade *s, const struct skade_options *o)
 {
     s->stream.fd = -1;
     s->next_request = 1;
+    s->deadline_shared = DEADLINE_NEVER;
     s->coarse_ms = coarse_ms;
     int r = call_mark_process(s);
     if (r < 0)
@@ -253,8 +261,10 @@ void skade_close(skade *s)
     call_begin_frozen(&c, s);
     attach_drop(s);
     ask_hang_up(s);
+    gets_forget(s);
     stream_shrink(&s->stream);
     wr_fini(&s->out);
+    wr_fini(&s->upload.out);
     call_unmark_process(s);
     call_end(&c, 0);
     free(s);
@@ -266,9 +276,12 @@ void skade_quiesce(skade *s)
 
     int r = call_begin_frozen(&c, s);
     if (r == 0) { /* else a callback is at work with what we would let go */
+        gets_forget(s);
         attach_drop(s);
         stream_shrink(&s->stream);
         wr_fini(&s->out);
+        if (!s->upload.open)
+            wr_fini(&s->upload.out);
     }
     call_end(&c, r);
 }

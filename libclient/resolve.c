@@ -13,11 +13,15 @@
 
 /* ---- what memory can tell ------------------------------------------------------------------------------ */
 
-static int search(const struct generation *g, const struct question *q, uint64_t at, struct found *ret)
+/* A snapshot's location goes to A at once: what a single question costs is mostly what it waits for memory, and
+ * row and location are fetched together. */
+static int search(const struct generation *g, const struct question *q, uint64_t at, struct skade_answer *a,
+                  struct found *ret)
 {
     switch (q->kind) {
     case QUESTION_RESOLVE:
-        return generation_find(g, q->table, q->value, at, ret);
+        return generation_resolve(g, q->table, q->value, at, ret, a->location,
+                                  a->location_cap > 0 ? a->location_cap - 1 : 0);
     case QUESTION_HEAD:
         return generation_head(g, q->table, at, ret);
     case QUESTION_AS_OF:
@@ -56,8 +60,10 @@ static void note(skade *s, const struct moment *m, const struct question *q, con
     struct found first = { .status = 0 };
 
     answer_note(s, q, a);
-    if (q->kind == QUESTION_AS_OF && a->status == SKADE_ENOSNAPSHOT &&
-        generation_earliest(m->gen, q->table, m->at, &first) == 1)
+    if (q->kind != QUESTION_AS_OF || a->status != SKADE_ENOSNAPSHOT)
+        return;
+    int r = generation_earliest(m->gen, q->table, m->at, &first);
+    if (r == 1 || r == SKADE_EEXPIRED) /* a retired commit was the head of its time, too */
         answer_note_first(s, first.hit.time_us, first.hit.seq);
 }
 
@@ -68,7 +74,9 @@ bool question_settle(skade *s, const struct moment *m, const struct question *q,
 
     if (!m->gen)
         return false;
-    f.status = search(m->gen, q, m->at, &f);
+    f.status = search(m->gen, q, m->at, a, &f);
+    if (f.status != 1 && a->location_cap > 0)
+        a->location[0] = 0;
     if (!question_is_outcome(f.status)) {
         s->counters[CLIENT_damage_seen] += f.status != -EAGAIN;
         return false;
@@ -121,6 +129,7 @@ static int take_answer(skade *s, const struct frame *f, const struct question *q
     wire_get_answer(&m.answers.items, &item);
     if (!is_answer_to(&item, q) || answer_from_wire(a, &item) < 0)
         return ask_broken(s, "an answer to another question");
+    heard(s, item.seq);
     if (a->status != 1)
         answer_note(s, q, a);
     return answer_result(a->status);
@@ -133,10 +142,12 @@ static int take_refusal(skade *s, const struct question *q, struct skade_answer 
     struct item_answer first;
 
     a->status = r;
-    if (r == SKADE_ENOSNAPSHOT && s->refusal.code == r && s->refusal.heads.count > 0) {
-        wire_get_answer(&s->refusal.heads.items, &first);
+    if (r == SKADE_ENOSNAPSHOT && s->refusal.code == r) {
         answer_note(s, q, a);
-        answer_note_first(s, first.time_us, first.seq);
+        if (s->refusal.heads.count > 0) {
+            wire_get_answer(&s->refusal.heads.items, &first);
+            answer_note_first(s, first.time_us, first.seq);
+        }
     }
     return answer_result(r);
 }
@@ -159,10 +170,15 @@ static int ask_question(skade *s, const struct moment *m, const struct question 
 
 /* ---- both ---------------------------------------------------------------------------------------------- */
 
+/* No daemon that answers us: there is none, or it hangs, or it has no connection left. */
+static bool is_out_of_reach(int64_t r)
+{
+    return r == SKADE_EUNREACHABLE || r == SKADE_ETIMEOUT || r == SKADE_EBUSY;
+}
+
 bool question_may_be_stale(const skade *s, int64_t r)
 {
-    return (r == SKADE_EUNREACHABLE || r == SKADE_ETIMEOUT) && (s->flags & SKADE_ALLOW_STALE) != 0 &&
-           s->shm.gen;
+    return is_out_of_reach(r) && (s->flags & SKADE_ALLOW_STALE) != 0 && s->shm.gen;
 }
 
 /* The daemon is away and the handle takes what was true once. */
@@ -279,8 +295,9 @@ static int ask_find(skade *s, const struct moment *m, struct bytes name, skade_t
 }
 
 /*
- * No daemon answers (R).  A name that the last one published is borne still, since only a daemon could change that: if the
- * page is the one that stands under the well-known name, and not one that a successor replaced unheard.
+ * No daemon answers us (R).  A name that the last one published is borne still, since only a daemon could change that, and
+ * one that lives publishes such a change before anyone hears of it: if the page is the one that stands under the well-known
+ * name, and not one that a successor replaced unheard.
  */
 static int find_without_daemon(skade *s, struct bytes name, skade_table *ret, int r)
 {
@@ -303,7 +320,7 @@ int find_answer(skade *s, const struct moment *m, struct bytes name, skade_table
     if (find_settle(s, m, name, attach_is_current, ret, &result))
         return result;
     int r = ask_find(s, m, name, ret);
-    if ((r == SKADE_EUNREACHABLE || r == SKADE_ETIMEOUT) && m->at == SEQ_MAX)
+    if (is_out_of_reach(r) && m->at == SEQ_MAX)
         r = find_without_daemon(s, name, ret, r);
     struct moment past = { .gen = s->shm.gen, .at = m->at, .proved = true };
     if (!question_may_be_stale(s, r) || !find_settle(s, &past, name, attach_is_current, ret, &result))

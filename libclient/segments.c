@@ -23,7 +23,9 @@ static int look(skade *s)
     if (s->shm.control.page && control_generation(s->shm.control.page) == CONTROL_NONE)
         return fail(&s->msg, -ENOENT,
                     "the daemon has published nothing: see rebuild_failing in its counters");
-    return fail(&s->msg, -ENOENT, "shared memory can't be seen: %s", s->shm.why.text);
+    bool denied = s->shm.failed == -EACCES || s->shm.failed == -EPERM;
+    return fail(&s->msg, denied ? SKADE_EDENIED : -ENOENT, "shared memory can't be seen: %s",
+                s->shm.why.text);
 }
 
 /* Run WORK with shared memory, whatever the handle's flags say. */
@@ -36,6 +38,100 @@ static int64_t with_shm(skade *s, int64_t (*work)(skade *s, void *arg), void *ar
     s->shm.off = off;
     if (off)
         attach_drop(s);
+    return r;
+}
+
+/* ---- what can't be attached, since it is damaged: file by file ----------------------------------------- */
+
+struct lone_file {
+    enum shm_kind kind;
+    char name[SHM_NAME_MAX];
+    uint64_t generation, bytes, snapshots, from_seq, to_seq;
+    bool linked;
+    int error; /* 0: it is sound */
+    struct errmsg why;
+};
+typedef int (*lone_fn)(skade *s, void *arg, const struct lone_file *f);
+
+/* Is damage why there is no map? */
+static bool is_damage(const skade *s, int r)
+{
+    return r == -ENOENT && s->shm.failed == SKADE_EDAMAGED;
+}
+
+static void look_at_name(const skade *s, struct lone_file *f, enum shm_kind kind, uint64_t generation)
+{
+    char path[SHM_DIR_MAX + SHM_NAME_MAX];
+    struct stat st;
+
+    *f = (struct lone_file){ .kind = kind, .generation = generation };
+    shm_name(f->name, &s->place, kind, s->shm.control.epoch, generation);
+    snprintf(path, sizeof path, "%s/%s", s->place.dir, f->name);
+    f->linked = lstat(path, &st) == 0;
+    f->bytes = f->linked ? (uint64_t)st.st_size : 0;
+}
+
+static int check_root(const struct segmap *map, struct errmsg *why)
+{
+    struct root *root;
+
+    int r = root_open(&root, map->base, map->size, ROOT_VERIFY, why);
+    if (r == 0)
+        root_close(root);
+    return r;
+}
+
+static int check_part(const struct segmap *map, struct errmsg *why)
+{
+    struct part *part;
+
+    int r = part_open(&part, map->base, map->size, PART_VERIFY, why);
+    if (r == 0)
+        part_close(part);
+    return r;
+}
+
+static int visit_lone_part(skade *s, const struct root_part *row, lone_fn fn, void *arg)
+{
+    struct segmap map = { .base = NULL };
+    struct lone_file f;
+
+    look_at_name(s, &f, SHM_PART, row->generation);
+    f.snapshots = row->rows;
+    f.from_seq = row->from_seq;
+    f.to_seq = row->to_seq;
+    f.error = segmap_open(&map, &s->place, f.name, row->size, row->size, &f.why);
+    if (f.error == 0)
+        f.error = check_part(&map, &f.why);
+    segmap_close(&map);
+    return fn(s, arg, &f);
+}
+
+/* FN for the root and for each part that it names, unless they are replaced by now. */
+static int visit_lone_files(skade *s, lone_fn fn, void *arg)
+{
+    uint64_t word = control_generation(s->shm.control.page); /* P2 */
+    struct segmap map = { .base = NULL };
+    struct root *root = NULL;
+    struct root_part row;
+    struct lone_file f;
+
+    if (word == CONTROL_NONE || word == CONTROL_RETIRED)
+        return 0;
+    look_at_name(s, &f, SHM_ROOT, word);
+    f.error = segmap_open(&map, &s->place, f.name, sizeof(struct root_header), SIZE_MAX, &f.why);
+    if (f.error == 0)
+        f.error = root_open(&root, map.base, map.size, 0, &f.why);
+    if (f.error == 0) { /* its rows are checked one by one, so they can be read even so */
+        f.to_seq = root_header(root)->seg.to_seq;
+        f.error = check_root(&map, &f.why);
+    }
+    bool gone = f.error == -ENOENT && control_generation(s->shm.control.page) != word; /* P2 */
+    int r = gone ? 0 : fn(s, arg, &f);
+    for (size_t i = 0; r == 0 && root && root_get_part(root, i, &row) == 1; i++)
+        r = visit_lone_part(s, &row, fn, arg);
+    root_close(root);
+    segmap_close(&map);
     return r;
 }
 
@@ -57,22 +153,41 @@ static bool is_linked(const skade *s, const char *name, const struct segmap *map
     return lstat(path, &st) == 0 && st.st_dev == map->dev && st.st_ino == map->ino;
 }
 
+static int tell_segment(skade *s, struct segment_listing *l, struct skade_segment *segment)
+{
+    segment->size = sizeof *segment;
+    l->count++;
+    s->lent = true;
+    int r = l->fn(l->arg, segment);
+    s->lent = false;
+    return r;
+}
+
 static int tell(skade *s, struct segment_listing *l, struct skade_segment segment, enum shm_kind kind,
                 const struct segmap *map)
 {
     char name[SHM_NAME_MAX];
 
     shm_name(name, &s->place, kind, s->shm.gen->epoch, segment.generation);
-    segment.size = sizeof segment;
     segment.is_root = kind == SHM_ROOT;
     segment.bytes = map->size;
     segment.linked = is_linked(s, name, map);
     segment.file = name;
-    l->count++;
-    s->lent = true;
-    int r = l->fn(l->arg, &segment);
-    s->lent = false;
-    return r;
+    return tell_segment(s, l, &segment);
+}
+
+static int tell_lone(skade *s, void *arg, const struct lone_file *f)
+{
+    struct skade_segment segment = { .is_root = f->kind == SHM_ROOT,
+                                     .generation = f->generation,
+                                     .bytes = f->bytes,
+                                     .snapshots = f->snapshots,
+                                     .from_seq = f->from_seq,
+                                     .to_seq = f->to_seq,
+                                     .linked = f->linked,
+                                     .file = f->name };
+
+    return tell_segment(s, arg, &segment);
 }
 
 static int tell_root(skade *s, struct segment_listing *l)
@@ -101,6 +216,10 @@ static int64_t list_segments(skade *s, void *arg)
     struct segment_listing *l = arg;
 
     int r = look(s);
+    if (is_damage(s, r) && s->shm.control.page) {
+        r = visit_lone_files(s, tell_lone, l);
+        return r != 0 ? r : l->count;
+    }
     if (r == 0)
         r = tell_root(s, l);
     for (size_t i = 0; r == 0 && i < s->shm.gen->parts_count; i++)
@@ -138,31 +257,37 @@ static int report(skade *s, struct verification *v, const char *object, uint64_t
     return r;
 }
 
+/* A file that isn't sound as a whole: no part of it is to be believed. */
+static int report_file(skade *s, struct verification *v, const char *name, uint64_t bytes, int error,
+                       const char *why)
+{
+    return report(s, v, name, bytes, error == 0 ? 0 : bytes ? bytes : 1, why);
+}
+
+static int verify_lone(skade *s, void *arg, const struct lone_file *f)
+{
+    return report_file(s, arg, f->name, f->bytes, f->error, f->why.text);
+}
+
 static int verify_root(skade *s, struct verification *v)
 {
     const struct generation *g = s->shm.gen;
     struct errmsg why = { "" };
-    struct root *root = NULL;
     char name[SHM_NAME_MAX];
 
-    int r = root_open(&root, g->root_map.base, g->root_map.size, ROOT_VERIFY, &why);
-    if (r == 0)
-        root_close(root);
+    int r = check_root(&g->root_map, &why);
     shm_name(name, &s->place, SHM_ROOT, g->epoch, g->number);
-    return report(s, v, name, g->root_map.size, r < 0, why.text);
+    return report_file(s, v, name, g->root_map.size, r, why.text);
 }
 
 static int verify_part(skade *s, struct verification *v, const struct part_map *p)
 {
     struct errmsg why = { "" };
-    struct part *part = NULL;
     char name[SHM_NAME_MAX];
 
-    int r = part_open(&part, p->map.base, p->map.size, PART_VERIFY, &why);
-    if (r == 0)
-        part_close(part);
+    int r = check_part(&p->map, &why);
     shm_name(name, &s->place, SHM_PART, s->shm.gen->epoch, p->generation);
-    return report(s, v, name, p->map.size, r < 0, why.text);
+    return report_file(s, v, name, p->map.size, r, why.text);
 }
 
 /* What can't be mapped because it is damaged is a finding; what can't be seen is nothing to verify. */
@@ -171,8 +296,10 @@ static int64_t verify_maps(skade *s, void *arg)
     struct verification *v = arg;
 
     int r = look(s);
-    if (r == -ENOENT && s->shm.failed == SKADE_EDAMAGED)
-        return report(s, v, "maps", 0, 1, s->shm.why.text);
+    if (is_damage(s, r) && s->shm.control.page)
+        return visit_lone_files(s, verify_lone, v);
+    if (is_damage(s, r))
+        return report_file(s, v, "control page", CONTROL_SIZE, r, s->shm.why.text);
     if (r < 0)
         return r == SKADE_EREPLACED ? r : 0;
     r = verify_root(s, v);
@@ -214,6 +341,8 @@ static int verify_log(skade *s, struct verification *v)
 static int verify(skade *s, struct verification *v)
 {
     int r = (int)with_shm(s, verify_maps, v);
+    if (stream_is_alive(&s->stream)) /* so far we were at work, and not the daemon */
+        deadline_renew(s);
     if (r == 0)
         r = verify_log(s, v);
     if (r != 0)

@@ -30,9 +30,10 @@
  * alone.  Beside what each function lists, whatever needs the daemon may fail with SKADE_EUNREACHABLE,
  * SKADE_ETIMEOUT, SKADE_EDENIED, SKADE_EREPLACED, SKADE_EBUSY, SKADE_EPROTOCOL, -ENOMEM.
  *
- * When the commit log was replaced by another one, the next call that notices fails with SKADE_EREPLACED,
- * once; then the handle follows the new log.  Table numbers of the old log mean nothing in it: look names
- * up again.
+ * When the commit log was replaced by another one, by a restored backup or by an older copy of itself, the
+ * next call that notices fails with SKADE_EREPLACED, once, and a watch ends with it; then the handle follows
+ * the new log.  Table numbers of the old log mean nothing in it: look names up again.  What was committed
+ * after the backup is gone, and its sequence numbers are given anew.
  *
  * Structs that cross this line begin with their size, so that they can grow: the caller sets sizeof,
  * callbacks are told it.  What a caller of an earlier version doesn't know is taken as zero, what we don't
@@ -41,6 +42,10 @@
  * Environment: SKADE_INSTANCE, SKADE_RUN_DIR, SKADE_SHM=no, and SKADE_SHM_DIR, the directory to look for
  * maps in when neither a daemon nor the note that it leaves beside its socket says where they are.  Ignored
  * in setuid programs.
+ *
+ * Time.  A call waits for the daemon no longer than the handle's timeout, all in all: connecting, asking,
+ * asking again.  skade_open() is one such call, skade_deadline() makes one of several.  Not counted are
+ * callbacks and the checking of large maps.
  *
  * Units.  Ids: signed 64-bit, any value.  Times: microseconds since 1970 UTC, signed.  Sequence numbers:
  * dense from 1 for all events of a log.  Table names: UTF-8 `level.level.table`, up to 1024 bytes.  Strings
@@ -88,7 +93,7 @@ struct skade_options {
     const char *instance; /* NULL: $SKADE_INSTANCE, else "default" */
     const char *run_dir; /* NULL: $SKADE_RUN_DIR, else the user's if the instance is there, else /run/skade */
     const char *label;   /* what `skadectl clients` shows, up to 63 bytes of it; NULL: the program's name */
-    int timeout_ms;      /* for every request to the daemon; 0: 5000 */
+    int timeout_ms;      /* how long a call waits for the daemon, all in all; 0: 5000 */
     unsigned flags;      /* SKADE_NO_SHM ... */
 };
 
@@ -123,6 +128,12 @@ SKADE_API const char *skade_version(void);
 /* Let go of all maps and buffers: for a program that will not ask for a long time, whose maps would keep
  * replaced generations in memory.  The next question attaches again.  Views keep theirs. */
 SKADE_API void skade_quiesce(skade *s);
+
+/* The calls on S from now on wait for the daemon TIMEOUT_MS together: several calls that answer one question
+ * get one timeout.  When it is over they still answer what memory can tell, and fail with SKADE_ETIMEOUT
+ * where the daemon is needed, without trying.  It ends no answer of many messages that has begun.  0: don't
+ * wait at all.  < 0: each call has its own timeout again, as after skade_open(). */
+SKADE_API void skade_deadline(skade *s, int timeout_ms);
 
 /* ---- questions ----------------------------------------------------------------------------------------- */
 
@@ -201,7 +212,8 @@ SKADE_API int skade_as_of(skade *s, skade_table table, int64_t time_us, struct s
 SKADE_API int skade_view_open(skade *s, skade_view **ret);
 SKADE_API void skade_view_close(skade_view *v);
 
-/* The moment: the sequence number up to which the view sees.  And the log's uuid, 16 bytes into RET. */
+/* The moment: the sequence number up to which the view sees.  And the log's uuid, 16 bytes into RET: another one
+ * after a restore. */
 SKADE_API uint64_t skade_view_seq(const skade_view *v);
 SKADE_API void skade_view_log(const skade_view *v, unsigned char *ret);
 
@@ -282,8 +294,8 @@ struct skade_table_info {
 };
 typedef int (*skade_table_fn)(void *arg, const struct skade_table_info *info);
 
-/* Living tables whose names begin with PREFIX ("": all), by name.  Number of tables, what FN returned, or
- * negative. */
+/* Living tables whose names begin with PREFIX ("": all), by name, a thousand at a time; each thousand as they
+ * are when it is asked for.  Number of tables, what FN returned, or negative. */
 SKADE_API int64_t skade_tables(skade *s, const char *prefix, skade_table_fn fn, void *arg);
 
 /* ---- changes ------------------------------------------------------------------------------------------- */
@@ -328,7 +340,7 @@ SKADE_API int skade_release(skade *s, const struct skade_commit *c, size_t n, ui
  * One release at a time on a handle; other calls may come in between.  After an error all further adds and
  * the end fail with the same, until skade_release_end() or _abort() was called: half a release can't be
  * ended by oversight. SKADE_EUNKNOWN from the end: the connection broke before the answer;
- * SKADE_EUNREACHABLE: it broke before, and nothing was made.
+ * SKADE_EUNREACHABLE: it broke before, and nothing was made.  An abort leaves skade_errmsg() as it is.
  */
 SKADE_API int skade_release_add(skade *s, const struct skade_commit *c, size_t n);
 SKADE_API int skade_release_end(skade *s, uint64_t *first, uint64_t *last);
@@ -347,7 +359,225 @@ SKADE_API int skade_expire_before(skade *s, skade_table table, int64_t time_us, 
 SKADE_API int skade_expire_snapshot(skade *s, skade_table table, int64_t id, uint64_t *seq);
 
 /* Reindex, verify, backup and the end of a release may take long: for them the timeout runs from the
- * daemon's last sign of life (an answer, a heartbeat; ten minutes where its heartbeat can't be seen). */
+ * daemon's last sign of life (an answer, a heartbeat; ten minutes where its heartbeat can't be seen).  So it
+ * does for answers in many messages: history, tables, large batches; from the last one. */
+
+/* ---- tables that skade stores: rows in -----------------------------------------------------------------
+ *
+ * A table that was created without a location keeps rows: byte strings, with a key or without one.  A row
+ * with a key replaces older rows of that key; a row without is never taken for another.  Keys have up to
+ * 65535 bytes and may be empty, values may be anything and of any length.  One append is one commit, one
+ * snapshot and one file, which the daemon writes: nothing of it is there before skade_append_commit()
+ * returns 0, and then all of it is.
+ *
+ * One append (or compaction by callback) at a time on a handle; other calls may come in between.  After an
+ * error all further calls of the append fail with the same, until it is aborted: half an append can't be
+ * committed by oversight.
+ */
+
+/* Begin.  UUID (16 bytes, NULL: the library makes one): the same again with the same rows gets the first
+ * answer.  SKADE_ENOTABLE, SKADE_EKIND (an external table takes commits, not rows), ... may also come from
+ * a later call: nothing is waited for here. */
+SKADE_API int skade_append_begin(skade *s, skade_table table, const unsigned char *uuid);
+
+/* A row.  KEY NULL: without a key.  SKADE_EINPUT: the key is too long. */
+SKADE_API int skade_append_put(skade *s, const void *key, size_t key_len, const void *value,
+                               size_t value_len);
+/* From here on KEY has no row.  That it had none is no error. */
+SKADE_API int skade_append_delete(skade *s, const void *key, size_t key_len);
+/* A row whose value comes in pieces: any number of writes, then the end. */
+SKADE_API int skade_append_open_row(skade *s, const void *key, size_t key_len);
+SKADE_API int skade_append_write(skade *s, const void *data, size_t len);
+SKADE_API int skade_append_close_row(skade *s);
+
+struct skade_appended {
+    uint32_t size;
+    skade_table table;
+    int64_t snapshot;
+    uint64_t seq; /* 0: there were no rows, and nothing was committed */
+    int64_t time_us;
+    uint64_t rows;  /* deletions included */
+    uint64_t bytes; /* of the file */
+};
+
+/* Commit.  0 and *RET (may be NULL), or what went wrong: SKADE_EFULL, SKADE_EUNREACHABLE (the connection
+ * broke and nothing was committed), SKADE_EUNKNOWN (it broke, and the daemon can't be asked). Either way
+ * the append is over. */
+SKADE_API int skade_append_commit(skade *s, struct skade_appended *ret);
+/* Forget it.  Harmless when there is none. */
+SKADE_API void skade_append_abort(skade *s);
+
+/* ---- rows out ------------------------------------------------------------------------------------------- */
+
+typedef struct skade_scan skade_scan;     /* a snapshot of a table, held */
+typedef struct skade_cursor skade_cursor; /* a way through its rows */
+
+enum { SKADE_AT_HEAD = 0, SKADE_AT_SNAPSHOT = 1, SKADE_AT_TIME = 2, SKADE_AT_SEQ = 3 };
+
+struct skade_scan_options {
+    uint32_t size;
+    uint32_t by;          /* SKADE_AT_HEAD ... */
+    int64_t value;        /* the snapshot id, time or sequence number of the commit */
+    skade_view *view;     /* NULL: now.  As of this view */
+    size_t memory;        /* bytes that finding replaced rows may take; 0: 64 MiB.  More goes to a file */
+    const char *temp_dir; /* where; NULL: $TMPDIR, else /tmp */
+    uint64_t as_of;       /* 0: now.  As of this event of the log; not with VIEW */
+    uint32_t flags;       /* SKADE_FILES_ONLY: no rows are looked for; for skade_scan_files() and the lease */
+    uint32_t reserved;
+};
+enum { SKADE_FILES_ONLY = 1 };
+
+struct skade_row {
+    uint32_t size;
+    uint32_t has_key;
+    const void *key;
+    uint64_t key_len;
+    const void *value;  /* NULL when it is longer than 1 MiB: read it by skade_cursor_read() */
+    uint64_t value_len; /* aligned to 64 bytes in memory where the file isn't compressed */
+    int64_t time_us;    /* of the commit that wrote it */
+};
+
+/*
+ * Take a lease on a snapshot of TABLE, so that its files stay, and find out which rows are there.  OPTIONS
+ * NULL: the head, now.  0 and *RET; SKADE_ENOTABLE, SKADE_ENOSNAPSHOT, SKADE_EEXPIRED, SKADE_EKIND,
+ * SKADE_EDAMAGED.  A table without a commit has no rows.
+ *
+ * The lease ends with skade_scan_close(), which must come before skade_close(), or with the connection to
+ * the daemon: then files may vanish after the grace window, and a scan that needs them gets SKADE_EEXPIRED.
+ */
+SKADE_API int skade_scan_open(skade *s, skade_table table, const struct skade_scan_options *options,
+                              skade_scan **ret);
+SKADE_API void skade_scan_close(skade_scan *scan); /* its cursors must be closed before; NULL: nothing */
+
+struct skade_scan_info {
+    uint32_t size;
+    skade_table table;
+    int64_t snapshot;
+    uint64_t seq; /* 0: the table has no commit */
+    int64_t time_us;
+    uint64_t rows;    /* that are there */
+    uint64_t entries; /* replaced rows and deletions included */
+    uint64_t files, bytes, raw_bytes;
+};
+SKADE_API int skade_scan_info(skade_scan *scan, struct skade_scan_info *ret);
+
+/* A file that the snapshot's rows are in, or the manifest of a compaction that names others. */
+struct skade_scan_file {
+    uint32_t size;
+    uint32_t base;    /* 1: made by the compaction that the snapshot begins with */
+    const char *path; /* absolute; lent until FN returns */
+    uint64_t seq;     /* of the commit or compaction */
+    int64_t time_us;  /* of its snapshot */
+};
+typedef int (*skade_scan_file_fn)(void *arg, const struct skade_scan_file *file);
+/* All files of the scan's snapshot, the oldest first: with these and a log that knows the snapshot it can be
+ * read elsewhere.  They stay as long as the scan is open.  FN may not use the scan's handle.  Number of files,
+ * what FN returned when that isn't 0, or negative: SKADE_EEXPIRED when the lease was lost with its connection,
+ * SKADE_EDAMAGED. */
+SKADE_API int64_t skade_scan_files(skade_scan *scan, skade_scan_file_fn fn, void *arg);
+
+enum { SKADE_OLDEST_FIRST = 1 }; /* default: newest first */
+
+/*
+ * Part PART of PARTS of the rows, in order; the parts one after the other are all rows.  Cursors of one scan
+ * may be opened and used by different threads at a time, each by one; they need no connection.
+ */
+SKADE_API int skade_cursor_open(skade_scan *scan, unsigned flags, unsigned part, unsigned parts,
+                                skade_cursor **ret);
+SKADE_API void skade_cursor_close(skade_cursor *c);
+/* The next row: 1 and *ROW (its size set by the caller), lent until the next call; 0 at the end; negative:
+ * damage is told after all rows before it, and names file and offset. */
+SKADE_API int skade_cursor_next(skade_cursor *c, struct skade_row *row);
+/* LEN bytes from OFFSET of the value of the row that came last. */
+SKADE_API int skade_cursor_read(skade_cursor *c, uint64_t offset, void *buffer, size_t len);
+SKADE_API const char *skade_cursor_errmsg(const skade_cursor *c);
+
+/* The value of KEY at a snapshot (OPTIONS as above): 1, at most CAP bytes of it in BUFFER and its length in
+ * *LEN; 0: no such row; -ERANGE: it is longer than CAP, *LEN says how long, BUFFER has its beginning.
+ * What a handle learned of a table's files is kept for the next get. */
+SKADE_API int skade_get(skade *s, skade_table table, const struct skade_scan_options *options,
+                        const void *key, size_t key_len, void *buffer, size_t cap, size_t *len);
+
+/* ---- compaction ------------------------------------------------------------------------------------------ */
+
+/* Shall the row stay?  1 yes, 0 no, anything negative ends the compaction with that and leaves all as it
+ * was. */
+typedef int (*skade_prune_fn)(void *arg, const struct skade_row *row);
+/* Now and then: ROWS_TOTAL is 0 while it isn't known.  Non-zero ends the compaction with -ECANCELED. */
+typedef int (*skade_progress_fn)(void *arg, uint64_t rows_done, uint64_t rows_total, uint64_t bytes_written);
+
+enum {
+    SKADE_DRY_RUN = 1, /* only say what it would do */
+    SKADE_NO_WAIT =
+        2 /* begin it, and return at once with figures that are all 0; it goes on without anyone waiting */
+};
+
+struct skade_compact_options {
+    uint32_t size;
+    uint32_t flags;      /* SKADE_DRY_RUN: only say what it would do */
+    int has_drop_before; /* drop rows of commits before drop_before_us */
+    int64_t drop_before_us;
+    const void
+        *keep_prefix; /* drop keyed rows whose key doesn't begin so; rows without key stay; NULL: no rule */
+    size_t keep_prefix_len;
+    const void *drop_from; /* drop keyed rows with drop_from <= key < drop_to; NULL: no rule */
+    size_t drop_from_len;
+    const void *drop_to; /* NULL: no end */
+    size_t drop_to_len;
+    uint64_t target_size; /* bytes of a file; 0: the daemon's option, as with the next two */
+    uint32_t block_size;
+    int level;
+    skade_prune_fn
+        prune; /* NULL, or called for each row that is there; then the rows go through this process */
+    void *prune_arg;
+    skade_progress_fn progress;
+    void *progress_arg;
+    unsigned char uuid[16]; /* all zero: the library makes one */
+};
+
+struct skade_compacted {
+    uint32_t size;
+    uint32_t joined;  /* 1: another request was compacting the table; this is what came of that one */
+    uint32_t sampled; /* 1: bytes_after is an estimate (SKADE_DRY_RUN) */
+    uint32_t reserved;
+    uint64_t seq; /* of the compaction; 0: dry run, or nothing to do */
+    int64_t snapshot;
+    uint64_t rows, rows_pruned; /* survivors, dropped */
+    uint64_t snapshots_before;
+    uint64_t carried; /* commits that arrived meanwhile */
+    uint64_t files_before, files_after, bytes_before, bytes_after, raw_bytes;
+    uint64_t micros;
+    char old_data_dir[SKADE_LOCATION_MAX + 1]; /* whose files were retired; "" */
+};
+
+/*
+ * Rewrite TABLE as of now into large compressed files with one snapshot that stands where its history stood.
+ * Writers and readers go on; commits that arrive meanwhile stay as they are.  When this returns 0 the
+ * snapshots before are expired everywhere.  Holders of old views and scans read on.
+ *
+ * A second caller joins the compaction that runs.  It goes on while anybody waits for it.  0 and *RET;
+ * SKADE_EKIND (external table), SKADE_ECONFLICT (dropped or compacted meanwhile), SKADE_EDAMAGED (a damaged
+ * row: nothing is changed), SKADE_EFULL, -ECANCELED, what PRUNE returned; these change nothing.  Who cancels while
+ * the swap is under way is too late and gets 0.  SKADE_EUNKNOWN: the connection broke before the end was told, and
+ * the table's history says what it was.
+ */
+SKADE_API int skade_compact(skade *s, skade_table table, const struct skade_compact_options *options,
+                            struct skade_compacted *ret);
+
+struct skade_garbage {
+    uint32_t size;
+    skade_table table;
+    const char *name, *dir; /* of the table; of the files */
+    uint64_t files, bytes;
+    int64_t retired_us, due_us;
+    const char *waiting_for; /* "" */
+};
+typedef int (*skade_garbage_fn)(void *arg, const struct skade_garbage *g);
+
+enum { SKADE_GC_NOW = 1 };
+/* What is retired and not removed yet, of TABLE (0: all).  SKADE_GC_NOW: remove now what no lease holds,
+ * without waiting for the grace window, then tell what is left.  Number, what FN returned, or negative. */
+SKADE_API int64_t skade_gc(skade *s, skade_table table, unsigned flags, skade_garbage_fn fn, void *arg);
 
 /* ---- administration ------------------------------------------------------------------------------------ */
 
@@ -388,8 +618,8 @@ struct skade_segment {
 };
 typedef int (*skade_segment_fn)(void *arg, const struct skade_segment *segment);
 /* The root and the parts of the current generation, as they are in shared memory (also with
- * SKADE_NO_SHM).  Number, what FN returned, or negative: -ENOENT when shared memory can't be seen, with
- * the reason in skade_errmsg(). */
+ * SKADE_NO_SHM); those of a damaged generation, too, as far as its root can be read.  Number, what FN returned, or negative: -ENOENT when shared memory can't be seen,
+ * SKADE_EDENIED when this user may not, with the reason in skade_errmsg(). */
 SKADE_API int64_t skade_segments(skade *s, skade_segment_fn fn, void *arg);
 
 struct skade_client {
@@ -405,8 +635,8 @@ typedef int (*skade_check_fn)(void *arg, const char *object, uint64_t checked, u
                               const char *detail);
 /* Checksum the files of the current generation, if they can be seen (also with SKADE_NO_SHM), then let
  * the daemon verify the log's chain; FULL: also every location of the index against the log.  FN is told
- * of each object what was looked at (bytes of a file, rows of the log), how much of it is damaged, and
- * the first damage in words.  0: nothing damaged, SKADE_EDAMAGED, what FN returned, or negative. */
+ * of each object what was looked at (bytes of a file, rows of the log), how much of it is damaged (all
+ * of a file whose checksum is wrong), and the first damage in words.  0: nothing damaged, SKADE_EDAMAGED, what FN returned, or negative. */
 SKADE_API int skade_verify(skade *s, int full, skade_check_fn fn, void *arg);
 
 /* Write a consistent copy of the log to the descriptor FD.  0 and its newest sequence number and size

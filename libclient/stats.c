@@ -14,12 +14,9 @@
 static bool answers(skade *s)
 {
     uint64_t newest;
-    int timeout_ms = s->timeout_ms;
 
-    s->timeout_ms = timeout_ms < ALIVE_MS ? timeout_ms : ALIVE_MS;
-    int r = ask_newest(s, &newest);
-    s->timeout_ms = timeout_ms;
-    return r == 0;
+    s->deadline = deadline_sooner(s->deadline, ALIVE_MS);
+    return ask_newest(s, &newest) == 0;
 }
 
 static bool beats(skade *s, uint64_t before, int64_t deadline)

@@ -54,7 +54,7 @@ bool deadline_pause(int64_t deadline, unsigned ms)
         random = (uint32_t)(uintptr_t)&random >> 4;
     int wait = (int)(ms / 2 + random % (ms / 2 + 1));
     poll(NULL, 0, left > 0 && left < wait ? left : wait);
-    return true;
+    return deadline_left(deadline) != 0;
 }
 
 /* ---- is the number still ours? ------------------------------------------------------------------------- */
@@ -140,7 +140,10 @@ static int connect_failed(const char *path, int error, struct errmsg *msg)
         return fail(msg, SKADE_EUNREACHABLE, "no daemon answers at %s: is skaded running for this instance?",
                     path);
     if (error == EACCES || error == EPERM)
-        return fail(msg, SKADE_EDENIED, "this user may not connect to %s", path);
+        return fail(msg, SKADE_EDENIED,
+                    "this user may not connect to %s: skaded's options read, write, admin give roles, and a "
+                    "directory that skaded didn't make must let others in (chmod 0755)",
+                    path);
     return fail(msg, SKADE_EUNREACHABLE, "cannot connect to %s: %s", path, strerrordesc_np(error));
 }
 
@@ -245,12 +248,14 @@ int stream_send(struct stream *s, const void *data, size_t len, int64_t deadline
     const uint8_t *next = data;
     const uint8_t *end = next + len;
 
+    s->sent = 0;
     while (next < end) {
         if (!still_ours(s))
             return STREAM_LOST;
         ssize_t n = send(s->fd, next, (size_t)(end - next), MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n > 0) {
             next += n;
+            s->sent += (size_t)n;
             s->cut = next < end;
             continue;
         }

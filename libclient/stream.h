@@ -25,7 +25,7 @@ int64_t deadline_in(int64_t timeout_ms); /* < 0: DEADLINE_NEVER */
 int deadline_left(int64_t deadline);     /* for poll(): milliseconds, at least 0; -1: for ever */
 int64_t deadline_sooner(int64_t deadline, int64_t timeout_ms);
 /* Sleep up to about MS, at random so that a crowd spreads, never beyond DEADLINE.  False when that has
- * passed. */
+ * passed, before or by sleeping: then there is no time to try again. */
 bool deadline_pause(int64_t deadline, unsigned ms);
 
 /* ---- streams ------------------------------------------------------------------------------------------- */
@@ -37,6 +37,7 @@ struct stream {
     uint64_t serial;  /* which of the handle's connections this is, from 1 */
     uint64_t foreign; /* how often the number turned out to be somebody else's */
     bool cut;         /* a frame was sent in part: nothing more can be said */
+    size_t sent;      /* bytes that went out in the last stream_send() */
     uint8_t *in;      /* [in_pos, in_len) was received and not yet given out */
     size_t in_pos;
     size_t in_len;

@@ -10,7 +10,8 @@ struct skade_view {
     skade *s;
     struct generation *gen; /* NULL: the daemon is asked for everything */
     uint64_t seq;
-    struct uuid log;
+    struct uuid log; /* the handle's history */
+    struct uuid public_log;
 };
 
 /* ---- opening ------------------------------------------------------------------------------------------- */
@@ -49,7 +50,8 @@ static int open_view(skade *s, skade_view **ret)
         return fail(&s->msg, -ENOMEM, "out of memory for a view");
     v->s = s;
     v->seq = seq;
-    v->log = s->log;
+    v->log = s->history;
+    v->public_log = s->log;
     v->gen = m.gen ? generation_ref(s->shm.gen) : NULL;
     *ret = v;
     return 0;
@@ -84,7 +86,12 @@ uint64_t skade_view_seq(const skade_view *v)
 
 void skade_view_log(const skade_view *v, unsigned char *ret)
 {
-    memcpy(ret, v->log.b, sizeof v->log.b);
+    memcpy(ret, v->public_log.b, sizeof v->public_log.b);
+}
+
+const struct uuid *view_log(const skade_view *v)
+{
+    return &v->log;
 }
 
 /* ---- asking -------------------------------------------------------------------------------------------- */

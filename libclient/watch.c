@@ -66,7 +66,7 @@ static int reconnect(struct watch *w)
     unsigned pause = PAUSE_FIRST_MS;
 
     for (;;) {
-        w->s->deadline = deadline_in(w->s->timeout_ms);
+        deadline_renew(w->s);
         int r = ask_connect(w->s);
         if (r == 0)
             w->there = w->s->welcome.commit_seq;
@@ -90,7 +90,7 @@ static int receive(struct watch *w)
     struct frame f;
     uint64_t had = w->ev.count;
 
-    w->s->deadline = deadline_in(w->s->timeout_ms);
+    deadline_renew(w->s);
     int r = ask_receive(w->s, w->number, WIRE_EVENTS, &f);
     if (r < 0)
         return r;
@@ -132,7 +132,7 @@ static int send_cancel(struct watch *w)
 
     wire_put_cancel(ask_begin(s), &(struct msg_cancel){ .request = w->number });
     uint64_t number = ask_finish(s, WIRE_CANCEL);
-    s->deadline = deadline_sooner(s->deadline, CANCEL_MS);
+    s->deadline = deadline_sooner(deadline_in(s->timeout_ms), CANCEL_MS);
     if (number == 0 || ask_send(s) < 0)
         return -1;
     return 0;

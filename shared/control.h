@@ -11,6 +11,7 @@
  *   P4  A reader loads commit_seq, then generation, both with acquire, then searches.
  *   P5  CONTROL_RETIRED is stored in a page that is replaced, before its successor's daemon accepts a commit.
  *   P6  heartbeat: relaxed; readers compare it with what they saw before, by their own clock.
+ *   P7  state and counters: relaxed; they are for people, and nothing is concluded from them.
  */
 #ifndef SKADE_CONTROL_H
 #define SKADE_CONTROL_H

@@ -23,7 +23,7 @@ struct counter_row {
 /* COUNTER_END rows in the order of the control page. */
 extern const struct counter_row counter_rows[];
 
-/* Independent relaxed words: no order between two counters is promised. */
+/* P7: independent relaxed words: no order between two counters is promised. */
 static inline void counter_add(struct control_page *page, enum counter c, uint64_t n)
 {
     atomic_fetch_add_explicit(&page->counter[c], n, memory_order_relaxed);

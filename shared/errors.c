@@ -1,5 +1,7 @@
 #include "errors.h"
 
+#include "names.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -36,6 +38,7 @@ int fail(struct errmsg *msg, int code, const char *format, ...)
         va_start(ap, format);
         vsnprintf(msg->text, sizeof msg->text, format, ap);
         va_end(ap);
+        text_make_printable(msg->text); /* it may quote anything: a line of a file, a name, a path */
     }
     return code;
 }

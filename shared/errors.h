@@ -19,7 +19,7 @@ const char *error_text(int code);
 /* Name of CODE: "ECONFLICT", "ENOENT"; "E?" when unknown.  Any thread; lends a static string. */
 const char *error_name(int code);
 
-/* Put a formatted message into MSG (NULL: nowhere) and return CODE, so that `return fail(msg, -EIO, ...)` works. */
+/* Put a formatted message into MSG (NULL: nowhere), made printable, and return CODE, so that `return fail(msg, -EIO, ...)` works. */
 int fail(struct errmsg *msg, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -48,8 +48,12 @@ static void rewrite(const char *path, int count, const char *rest)
     fclose(f);
 }
 
+int (*failpoint_answer)(const char *name);
+
 int failpoint(const char *name)
 {
+    if (failpoint_answer)
+        return failpoint_answer(name);
     const char *dir = getenv("SKADE_FAILPOINT_DIR");
     char path[512], what[128] = "", rest[100] = "";
     struct stat st;

@@ -328,6 +328,28 @@ int generation_find(const struct generation *g, uint32_t table, int64_t id, uint
     return rule(&row, generation_search(g, table, id, at, ret), at, ret);
 }
 
+int generation_resolve(const struct generation *g, uint32_t table, int64_t id, uint64_t at, struct found *ret,
+                       char *buf, size_t cap)
+{
+    struct root_table row;
+    int r = 0;
+
+    if (!table_at(g, table, at, &row))
+        return no_table(ret);
+    for (uint32_t i = 0; r == 0 && i < g->parts_count; i++) {
+        r = part_resolve(g->parts[i]->part, table, id, &ret->hit, buf, cap, &ret->location_len);
+        ret->part = i;
+    }
+    if (r < 0)
+        return r;
+    ret->located = r == 1;
+    if (r == 0 || ret->hit.seq > at) /* later parts have later rows */
+        nothing_found(ret);
+    else
+        ret->status = 1;
+    return rule(&row, ret->status == 1, at, ret);
+}
+
 /* The record that ROW of TABLE names as its head; it must be one. */
 static int named_head(const struct generation *g, uint32_t table, const struct root_table *row,
                       struct found *ret)
@@ -353,7 +375,12 @@ int generation_head(const struct generation *g, uint32_t table, uint64_t at, str
 
     if (!table_at(g, table, at, &row))
         return no_table(ret);
-    int r = row.head_seq <= at ? named_head(g, table, &row, ret) : generation_search_head(g, table, at, ret);
+    if (row.head_seq <= at)
+        return rule(&row, named_head(g, table, &row, ret), at, ret);
+    int r = generation_search_head(g, table, at, ret);
+    if (r == 1 && ret->hit.kind == EVENT_COMPACT)
+        return ret->status =
+                   -EAGAIN; /* commits that it carried over come after it: who knows them must tell */
     return rule(&row, r, at, ret);
 }
 

@@ -55,6 +55,8 @@ struct found {
     int status; /* 1; SKADE_ENOTABLE, _ENOSNAPSHOT, _EEXPIRED; -EAGAIN: this generation can't tell */
     uint32_t part;
     uint64_t retired_by; /* SKADE_EEXPIRED */
+    bool located;        /* the location was written already; location_len is its length */
+    size_t location_len;
     struct part_hit hit; /* also with SKADE_EEXPIRED */
 };
 
@@ -63,6 +65,10 @@ struct found {
  * retirement is visible at AT, and -EAGAIN when it is younger than AT (an older watermark isn't known
  * here).  They return RET->status, or a negative error for damage. */
 int generation_find(const struct generation *g, uint32_t table, int64_t id, uint64_t at, struct found *ret);
+/* generation_find() and, with 1, the location to BUF: RET->located.  If location_len is more than CAP, nothing was
+ * written.  With another status BUF may hold anything. */
+int generation_resolve(const struct generation *g, uint32_t table, int64_t id, uint64_t at, struct found *ret,
+                       char *buf, size_t cap);
 int generation_head(const struct generation *g, uint32_t table, uint64_t at, struct found *ret);
 int generation_as_of(const struct generation *g, uint32_t table, int64_t time_us, uint64_t at,
                      struct found *ret);

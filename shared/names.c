@@ -66,6 +66,21 @@ static const char *text_problem(struct bytes text)
     return NULL;
 }
 
+void text_make_printable(char *text)
+{
+    uint8_t *s = (uint8_t *)text;
+    size_t left = strlen(text), len;
+
+    for (; left > 0; s += len, left -= len) {
+        uint32_t c = 0;
+        len = utf8_decode(s, left, &c);
+        if (len != 0 && !is_control(c))
+            continue;
+        len = len ? len : 1;
+        memset(s, '?', len);
+    }
+}
+
 static bool has_empty_level(struct bytes name)
 {
     char before = '.';

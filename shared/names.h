@@ -21,6 +21,9 @@ const char *instance_name_problem(const char *name);
  * or the reason. */
 const char *location_problem(struct bytes location);
 
+/* Every control character, and every byte that isn't UTF-8, becomes '?': for what quotes bytes of others to people. */
+void text_make_printable(char *text);
+
 /* Where an instance's shared-memory files are and whose they must be. */
 struct shm_place {
     char dir[SHM_DIR_MAX];

@@ -188,6 +188,12 @@ int part_find(const struct part *p, uint32_t table, int64_t id, struct part_hit 
     return p->kernel->find(p, table, id, ret);
 }
 
+int part_resolve(const struct part *p, uint32_t table, int64_t id, struct part_hit *ret, char *buf,
+                 size_t cap, size_t *len)
+{
+    return p->kernel->resolve(p, table, id, ret, buf, cap, len);
+}
+
 int part_find_by_tree(const struct part *p, uint32_t table, int64_t id, struct part_hit *ret)
 {
     return p->kernel->find_by_tree(p, table, id, ret);

@@ -56,7 +56,12 @@ struct part_hit {
 /* The commit that introduced ID of TABLE.  1 found, 0 not in this part, negative damaged. */
 int part_find(const struct part *p, uint32_t table, int64_t id, struct part_hit *ret);
 
-/* The same through the tree alone; for tests and the benchmark. */
+/* part_find() and part_location() in one go, so that what the location needs is fetched while the row is.  1 and *LEN, the
+ * location's length; when that is more than CAP nothing is written to BUF.  0, negative. */
+int part_resolve(const struct part *p, uint32_t table, int64_t id, struct part_hit *ret, char *buf,
+                 size_t cap, size_t *len);
+
+/* part_find() through the tree alone; for tests and the benchmark. */
 int part_find_by_tree(const struct part *p, uint32_t table, int64_t id, struct part_hit *ret);
 
 /* The newest commit of TABLE that moved the head, with seq <= MAX_SEQ.  1, 0, negative.  One row is read when MAX_SEQ

@@ -135,6 +135,25 @@ static int kernel_find(const struct part *p, uint32_t table, int64_t id, struct 
     return answer_one(p, find_ref(p, key_of(table, id, p->header.seg.seed), table), id, ret);
 }
 
+/* Once more without functions between, since nearly every question is this one. */
+static int kernel_resolve(const struct part *p, uint32_t table, int64_t id, struct part_hit *ret, char *buf,
+                          size_t cap, size_t *len)
+{
+    struct record record;
+    uint32_t index = part_table_index(p, table);
+    if (index == PART_NO_TABLE)
+        return 0;
+    __builtin_prefetch(&p->tables[index]);
+    uint32_t ref = find_ref(p, key_of(table, id, p->header.seg.seed), table);
+    if (ref == PART_NO_REF)
+        return 0;
+    if (!part_block_record(p, &p->blocks[ref / PART_SLOTS], ref % PART_SLOTS, id, &record))
+        return SKADE_EDAMAGED;
+    part_hit_of(p, ref, &record, ret);
+    int r = part_record_location(p, &record, index, buf, cap, len, render);
+    return r < 0 && r != -ERANGE ? r : 1;
+}
+
 static int kernel_find_by_tree(const struct part *p, uint32_t table, int64_t id, struct part_hit *ret)
 {
     if (part_table_index(p, table) == PART_NO_TABLE)
@@ -322,10 +341,10 @@ static void kernel_find_many(const struct part *p, struct part_query *queries, s
     } while (at < n || asked->asked + matched->found + matched->astray > 0);
 }
 
-#define PART_KERNEL(which)                                                      \
-    {                                                                           \
-        .isa = which, .find = kernel_find, .find_by_tree = kernel_find_by_tree, \
-        .find_many = kernel_find_many, .render = render, .leaf = tree_leaf      \
+#define PART_KERNEL(which)                                                                                 \
+    {                                                                                                      \
+        .isa = which, .find = kernel_find, .resolve = kernel_resolve, .find_by_tree = kernel_find_by_tree, \
+        .find_many = kernel_find_many, .render = render, .leaf = tree_leaf                                 \
     }
 
 #endif

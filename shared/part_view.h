@@ -25,6 +25,8 @@ typedef size_t part_render(const struct template *t, uint32_t number, const uint
 struct part_kernel {
     enum part_isa isa;
     int (*find)(const struct part *p, uint32_t table, int64_t id, struct part_hit *ret);
+    int (*resolve)(const struct part *p, uint32_t table, int64_t id, struct part_hit *ret, char *buf,
+                   size_t cap, size_t *len);
     int (*find_by_tree)(const struct part *p, uint32_t table, int64_t id, struct part_hit *ret);
     void (*find_many)(const struct part *p, struct part_query *queries, size_t n, uint32_t part_no);
     part_render *render;

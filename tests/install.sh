@@ -5,6 +5,21 @@ build=$1
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 make --no-print-directory B="$build" PREFIX="$root/usr" install >/dev/null
+
+# The unit starts what was installed, from the configuration that was; a second `make install` leaves that alone; DESTDIR comes
+# before all of it and is in none of it.
+unit=$root/usr/lib/systemd/system/skaded.service conf=$root/usr/etc/skade/skaded.conf
+grep -qx "ExecStart=$root/usr/bin/skaded --config $conf" "$unit" || { echo "the unit starts something else"; exit 1; }
+grep -qx "RuntimeDirectoryPreserve=yes" "$unit" || { echo "the unit removes the way to the maps"; exit 1; }
+grep -q "^u skade " "$root/usr/lib/sysusers.d/skade.conf" || { echo "the user isn't installed"; exit 1; }
+"$root/usr/bin/skaded" --config "$conf" --check-config >/dev/null
+echo "read = *" >>"$conf"
+make --no-print-directory B="$build" PREFIX="$root/usr" install >/dev/null
+[ "$(tail -1 "$conf")" = "read = *" ] || { echo "a second install overwrote the configuration"; exit 1; }
+make --no-print-directory B="$build" PREFIX=/usr DESTDIR="$root/package" install >/dev/null
+grep -qx "ExecStart=/usr/bin/skaded --config /etc/skade/skaded.conf" "$root/package/usr/lib/systemd/system/skaded.service" &&
+    [ -e "$root/package/etc/skade/skaded.conf" ] || { echo "DESTDIR isn't right"; exit 1; }
+
 export PKG_CONFIG_PATH=$root/usr/lib/pkgconfig
 flags="$(pkg-config --cflags --libs libskadeclient) -Wl,-rpath,$root/usr/lib"
 awk '/^```c$/ { on = 1; next } /^```$/ { on = 0 } on' README.md >"$root/first.c"

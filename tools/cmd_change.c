@@ -91,8 +91,9 @@ static int tell_conflict(struct ctl *c, const char *table, const struct skade_an
     if (head->flags & SKADE_HAS_SNAPSHOT)
         snprintf(snapshot, sizeof snapshot, "snapshot %" PRId64 ", ", head->snapshot);
     return ctl_fail_with(c, SKADE_ECONFLICT,
-                         "%s: the head is not the expected one: it is %s (%sseq %" PRIu64 ")", shown,
-                         plain(head->location, where, sizeof where), snapshot, head->seq);
+                         "%s: the head is not the expected one: it is %s (%sseq %" PRIu64
+                         "); begin again from there",
+                         shown, plain(head->location, where, sizeof where), snapshot, head->seq);
 }
 
 int cmd_commit(struct ctl *c)
@@ -147,6 +148,16 @@ int cmd_drop(struct ctl *c)
     return conclude(c, c->args.operands[0], r, seq);
 }
 
+/* The commits are retired from the oldest on, in the order of the log, whatever their times. */
+static void tell_nothing_retired(struct ctl *c, const char *name, bool by_time)
+{
+    char shown[256];
+
+    ctl_note(c, "%s: nothing was retired: %s", plain(name, shown, sizeof shown),
+             by_time ? "the oldest commit that is left isn't before that time, or the head needs it"
+                     : "that snapshot was retired before");
+}
+
 int cmd_expire(struct ctl *c)
 {
     const char *before = args_value(&c->args, "before");
@@ -165,5 +176,7 @@ int cmd_expire(struct ctl *c)
         return r;
     r = before ? skade_expire_before(c->s, table, limit, &seq)
                : skade_expire_snapshot(c->s, table, limit, &seq);
+    if (r == 0 && seq == 0)
+        tell_nothing_retired(c, name, before != NULL);
     return conclude(c, name, r, seq);
 }

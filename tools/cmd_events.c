@@ -45,7 +45,8 @@ static void print_place(struct out *o, const struct skade_event *e)
         out_id(o, e->snapshot);
     else
         out_absent(o);
-    out_text(o, e->location);
+    /* The plain columns have no other room for what a rename is about. */
+    out_text(o, e->kind == SKADE_EVENT_RENAME && !o->json ? e->old_name : e->location);
 }
 
 static void print_rest(struct out *o, const struct skade_event *e)
@@ -83,7 +84,8 @@ int cmd_history(struct ctl *c)
         r = ctl_find_table(c, name, &table);
     if (r != 0)
         return r;
-    /* To the library 0 means "all", but who asks for none, or for what is before the first event, gets none. */
+    /* To the library 0 means "all", but who asks for none, or for what is before the first event, gets none, as --help
+     * says. */
     if ((limit == 0 && args_flag(&c->args, "limit")) || (before == 0 && args_flag(&c->args, "before")))
         return CTL_OK;
     int64_t n = skade_history(c->s, table, before, limit, print_history_event, c);
@@ -177,6 +179,7 @@ static int watch_slices(struct watch *w)
         int r = skade_watch(w->c->s, w->last, slice, print_watched, w);
         if (r < 0)
             return ctl_fail(w->c, NULL, r);
+        ctl_next_question(w->c);
         if (r == WATCH_ENOUGH || reader_went_away())
             return CTL_OK;
     }

@@ -6,9 +6,9 @@
  *     import_delta_*()     which of them the log lacks, by the table's history
  *     release              those, all or none, in pieces
  *
- * One table's failure is told in one line and leaves the others alone, unless the daemon is what failed.  The first row
- * that moves the head demands the head that the history showed, so that a writer in between isn't run over: then the
- * history is read again, a few times.
+ * One table's failure is told in one line and leaves the others alone, unless the daemon is what failed.  A release that
+ * moves the head demands, with its first row, the head that the history showed.  So a writer in between isn't run over,
+ * and of two imports at once one finds that the other was there: then the history is read again, a few times.
  */
 #include "ctl.h"
 #include "import_delta.h"
@@ -42,9 +42,9 @@ enum {
 
 static void tell_news(void *arg, enum import_news news, const char *line)
 {
-    static const char *const words[] = { [IMPORT_REFUSED] = "",
-                                         [IMPORT_SKIPPED] = "left out: ",
-                                         [IMPORT_LEFTOVER] = "a failed commit's leftover: " };
+    static const char *const words[] = {
+        [IMPORT_REFUSED] = "", [IMPORT_SKIPPED] = "left out: ", [IMPORT_LEFTOVER] = "left out: "
+    };
     struct import *im = arg;
 
     im->refused |= news == IMPORT_REFUSED;
@@ -53,9 +53,10 @@ static void tell_news(void *arg, enum import_news news, const char *line)
 
 static int refuse(struct import *im, const struct import_plan *plan, const char *why)
 {
-    char shown[256];
+    char shown[256], place[1024];
 
-    ctl_note(im->c, "%s: %s", plain(plan->name, shown, sizeof shown), why);
+    ctl_note(im->c, "%s, from %s: %s", plain(plan->name, shown, sizeof shown),
+             plain(plan->place, place, sizeof place), why);
     return TABLE_REFUSED;
 }
 
@@ -130,7 +131,6 @@ static void demand_head(const struct import_delta *d, struct skade_commit *commi
 
 static int send(struct import *im, const struct import_delta *d)
 {
-    bool demanded = false;
     int r = 0;
 
     progress_begin("import", "commits");
@@ -138,10 +138,8 @@ static int send(struct import *im, const struct import_delta *d)
         size_t n = 0;
         for (; n < PIECE && at < d->row_count; n++, at++) {
             import_delta_commit(d, at, &im->piece[n]);
-            if (!demanded && im->piece[n].flags & SKADE_MOVES_HEAD) {
+            if (at == 0 && d->moves_head)
                 demand_head(d, &im->piece[n]);
-                demanded = true;
-            }
         }
         r = skade_release_add(im->c->s, im->piece, n);
         progress_set(at, d->row_count);

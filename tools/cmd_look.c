@@ -39,7 +39,10 @@ int cmd_head(struct ctl *c)
         return r;
     r = skade_head(c->s, table, &a);
     if (r == 0 && a.status == SKADE_ENOSNAPSHOT)
-        return ctl_fail_with(c, a.status, "%s: no commit yet", plain(name, shown, sizeof shown));
+        return ctl_fail_with(
+            c, a.status,
+            "%s: no commit yet: `skadectl commit` makes the first (append, where skade stores the rows)",
+            plain(name, shown, sizeof shown));
     return conclude(c, name, r, &a);
 }
 

@@ -2,7 +2,8 @@
  * release: many commits from JSON lines, all or none.
  *
  * Lines go to the library in pieces, so that a release may be larger than memory likes; nothing is visible before the
- * end, and a bad line anywhere leaves nothing.
+ * end, and a bad line anywhere leaves nothing.  The library and the daemon count commits, and whoever wrote the file
+ * counts lines, so the numbers of blank lines are kept.
  */
 #include "ctl.h"
 #include "lines.h"
@@ -26,6 +27,8 @@ struct release {
     struct name_cache names; /* of one piece */
     size_t count;            /* in this piece */
     uint64_t total;          /* in all pieces that were sent */
+    uint64_t *blanks;        /* the numbers of blank lines */
+    size_t blank_count;
     struct skade_commit commits[PIECE];
     char *strings[PIECE][2]; /* location and base of each: owned */
     struct release_line line;
@@ -36,6 +39,48 @@ static int bad_line(struct release *r, int code, const char *problem)
 {
     return ctl_fail_with(r->c, code, "line %" PRIu64 ": %s", r->lines.number, problem);
 }
+
+/* ---- from commits to lines ---- */
+
+static int note_blank(struct release *r)
+{
+    size_t n = r->blank_count;
+
+    if ((n & (n - 1)) == 0) { /* full: room is a power of two */
+        uint64_t *more = reallocarray(r->blanks, n ? 2 * n : 1, sizeof *more);
+        if (!more)
+            return bad_line(r, -ENOMEM, strerror(ENOMEM));
+        r->blanks = more;
+    }
+    r->blanks[r->blank_count++] = r->lines.number;
+    return 0;
+}
+
+/* The line of commit N, counted from 1. */
+static uint64_t line_of(const struct release *r, uint64_t n)
+{
+    for (size_t i = 0; i < r->blank_count && r->blanks[i] <= n; i++)
+        n++;
+    return n;
+}
+
+/* The library or the daemon refused with CODE: a commit of the release, or all of it. */
+static int refused(struct release *r, int code)
+{
+    const char *text = skade_errmsg(r->c->s);
+    char shown[256];
+    uint64_t n;
+    int len = 0;
+
+    if (sscanf(text, "commit %" SCNu64 " of the release%n", &n, &len) == 1 && len > 0)
+        return ctl_fail_with(r->c, code, "line %" PRIu64 "%s", line_of(r, n), text + len);
+    if (r->total == 1 && code != SKADE_EUNKNOWN && code != SKADE_ETIMEOUT && code != SKADE_EUNREACHABLE)
+        return ctl_fail_with(r->c, code, "line %" PRIu64 " (%s): %s", line_of(r, 1),
+                             plain(r->line.table, shown, sizeof shown), *text ? text : skade_strerror(code));
+    return ctl_fail(r->c, NULL, code);
+}
+
+/* ---- pieces ---- */
 
 static void forget_piece(struct release *r)
 {
@@ -55,7 +100,7 @@ static int send_piece(struct release *r)
     r->total += r->count;
     forget_piece(r);
     progress_set(r->total, 0);
-    return code < 0 ? ctl_fail(r->c, NULL, code) : 0;
+    return code < 0 ? refused(r, code) : 0;
 }
 
 static int lookup(void *s, const char *name, skade_table *ret)
@@ -75,7 +120,7 @@ static int add(struct release *r)
     if (code <= 0)
         return ctl_fail_with(r->c, code ? code : SKADE_ENOTABLE, "line %" PRIu64 ": %s: %s", r->lines.number,
                              plain(line->table, shown, sizeof shown),
-                             skade_strerror(code ? code : SKADE_ENOTABLE));
+                             code ? skade_strerror(code) : "no such table: `skadectl tables` lists them");
     strings[0] = strdup(line->location);
     strings[1] = line->commit.base == SKADE_BASE_IS ? strdup(line->base_location) : NULL;
     r->count++;
@@ -90,7 +135,7 @@ static int add(struct release *r)
 static int take_line(struct release *r, const char *text, size_t len)
 {
     if (strspn(text, " \t\r") == len)
-        return 0;
+        return note_blank(r);
     int code = release_line_parse(text, len, &r->line, r->problem, sizeof r->problem);
     if (code < 0)
         return bad_line(r, code, *r->problem ? r->problem : strerror(ENOMEM));
@@ -131,7 +176,7 @@ static int end(struct release *r)
     if (r->total == 0)
         return print_range(r->c, 0, 0, 0);
     int code = skade_release_end(r->c->s, &first, &last);
-    return code < 0 ? ctl_fail(r->c, NULL, code) : print_range(r->c, first, last, r->total);
+    return code < 0 ? refused(r, code) : print_range(r->c, first, last, r->total);
 }
 
 static int run(struct release *r, int fd)
@@ -148,6 +193,7 @@ static int run(struct release *r, int fd)
         code = end(r);
     progress_end();
     forget_piece(r);
+    free(r->blanks);
     lines_close(&r->lines);
     return code;
 }

@@ -35,7 +35,9 @@ struct batch {
     struct question *questions; /* of these, each with room for ROOM */
     struct skade_answer *answers;
     char (*locations)[SKADE_LOCATION_MAX + 1];
-    size_t asked; /* answers in use: those whose table is known */
+    size_t asked;      /* answers in use: those whose table is known */
+    bool asked_before; /* this is not the first batch */
+    size_t bad_lines;
     int exit;
 };
 
@@ -100,15 +102,39 @@ static int print_answer(struct batch *b, const struct question *q)
     out_id(o, q->id);
     out_text(o, status == 1 ? q->answer->location : NULL);
     out_text(o, status_word(status));
-    out_seq(o, status == 1 ? q->answer->seq : 0);
-    out_seq(o, status == SKADE_EEXPIRED && q->answer ? q->answer->retired_by : 0);
+    bool existed = q->answer && (status == 1 || status == SKADE_EEXPIRED);
+    out_seq(o, existed ? q->answer->seq : 0);
+    out_seq(o, existed && status == SKADE_EEXPIRED ? q->answer->retired_by : 0);
     return ctl_row(b->c);
+}
+
+/* Why there is no location, and what to do about it. */
+static void tell_why(struct batch *b, const struct question *q, int status)
+{
+    char shown[256];
+    const char *text = skade_errmsg(b->c->s);
+
+    plain(q->table, shown, sizeof shown);
+    switch (status) {
+    case SKADE_ENOTABLE:
+        ctl_no_table(b->c, q->table);
+        break;
+    case SKADE_ENOSNAPSHOT:
+        ctl_note(b->c, "%s %" PRId64 ": %s: `skadectl history %s` lists them", shown, q->id,
+                 skade_strerror(status), shown);
+        break;
+    case SKADE_EEXPIRED:
+        ctl_note(b->c, "%s %" PRId64 ": it was retired, by event %" PRIu64 " or one before it", shown, q->id,
+                 q->answer ? q->answer->retired_by : 0);
+        break;
+    default:
+        ctl_note(b->c, "%s %" PRId64 ": %s", shown, q->id, text && *text ? text : skade_strerror(status));
+    }
 }
 
 /* Missing and expired ids are told one by one; a failure of the whole batch once is enough. */
 static void tell(struct batch *b, const struct question *q, bool *told_failure)
 {
-    char shown[256];
     int status = status_of(q);
     bool expected = exit_of(status) == CTL_MISSING || exit_of(status) == CTL_EXPIRED;
 
@@ -118,11 +144,7 @@ static void tell(struct batch *b, const struct question *q, bool *told_failure)
     if (!expected && *told_failure)
         return;
     *told_failure |= !expected;
-    plain(q->table, shown, sizeof shown);
-    if (status == SKADE_ENOTABLE)
-        ctl_note(b->c, "%s: %s", shown, skade_strerror(status));
-    else
-        ctl_note(b->c, "%s %" PRId64 ": %s", shown, q->id, skade_strerror(status));
+    tell_why(b, q, status);
 }
 
 /* Every answer has a status of its own, also when the whole call fails; what was refused unread has that of the call. */
@@ -135,12 +157,25 @@ static void ask_library(struct batch *b)
             b->answers[i].status = (int32_t)r;
 }
 
+/* Before the first batch was there its writer may have taken his time: that is not the daemon's. */
+static void begin_question(struct batch *b)
+{
+    if (b->asked_before)
+        ctl_next_question(b->c);
+    else
+        ctl_question(b->c);
+    b->asked_before = true;
+}
+
 /* Ask what has gathered and print the answers.  0, or the exit code with which the command ends. */
 static int ask(struct batch *b)
 {
     bool told_failure = false;
     int r = 0;
 
+    if (b->count == 0)
+        return 0;
+    begin_question(b);
     look_up_names(b);
     ask_library(b);
     for (size_t i = 0; r == 0 && i < b->count; i++) {
@@ -211,31 +246,46 @@ static int parse_line(struct batch *b, const struct lines *l, char *line, size_t
     return r;
 }
 
-/* A bad line ends the command, but what was asked before it is answered. */
-static int resolve_lines(struct batch *b, struct lines *l)
+/* A line that was longer than a question can be. */
+static int skip_line(struct batch *b, struct lines *l)
+{
+    ctl_note(b->c, "line %" PRIu64 " is too long for `TABLE ID`", l->number);
+    return lines_skip(l);
+}
+
+/* Read a question.  1, also when it was a bad line, which is told and counted; 0 at the end, or a negative errno. */
+static int take_line(struct batch *b, struct lines *l)
 {
     char *line;
     size_t len;
+
+    int r = lines_next(l, &line, &len);
+    if (r == 0 || (r < 0 && r != -E2BIG))
+        return r;
+    if (r == 1 && parse_line(b, l, line, len) == 0)
+        return 1;
+    b->bad_lines++;
+    r = r == 1 ? 0 : skip_line(b, l);
+    return r < 0 ? r : 1;
+}
+
+/* What has come is answered before more is waited for.  A bad line keeps nobody from being answered, but the command
+ * ends with its exit code. */
+static int resolve_lines(struct batch *b, struct lines *l)
+{
     int r;
 
-    while ((r = lines_next(l, &line, &len)) > 0) {
-        int bad = parse_line(b, l, line, len);
-        if (bad != 0) {
-            ask(b);
-            return bad;
-        }
-        if (b->count == b->room || lines_would_wait(l)) {
-            r = ask(b);
-            if (r != 0)
-                return r;
-        }
+    while ((r = take_line(b, l)) > 0) {
+        if (b->count < b->room && !lines_would_wait(l))
+            continue;
+        r = ask(b);
+        if (r != 0)
+            return r;
     }
     int last = ask(b);
-    if (r == -E2BIG)
-        return ctl_fail_with(b->c, SKADE_EINPUT, "line %" PRIu64 " is too long for `TABLE ID`", l->number);
     if (r < 0)
         return ctl_fail_with(b->c, r, "standard input: %s", strerror(-r));
-    return last;
+    return last == 0 && b->bad_lines > 0 ? CTL_USAGE : last;
 }
 
 static int resolve_stdin(struct batch *b)

@@ -1,14 +1,15 @@
 /*
- * restore: a backup becomes the log of an empty data directory, while no daemon runs.
+ * restore: a backup becomes the log of an empty data directory that no daemon has.
  *
- *     look          no daemon answers, none holds the log directory, nothing is in it, no tables beside it
+ *     look          no daemon holds the log directory, nothing is in it, no tables beside it
  *     copy          into a file that isn't the log yet
- *     verify        that copy, by `skaded --check-log`: the structure and the whole chain
+ *     renew         that copy, by `skaded --renew-log`: the structure and the whole chain are verified, and it gets
+ *                   another uuid, by which clients notice that the log went back
  *     name it       without replacing anything, then sync the directory
  *
  * The copy is verified and not the original, so that what was verified is what the daemon will read.  The lock on the
- * log directory is held, shared, all the while: skaded takes it exclusively, so none can start in between, and the check
- * takes it shared.
+ * log directory is held, shared, all the while: skaded takes it exclusively, so none can start in between, and the one
+ * that renews takes it shared.  A restore that is refused leaves no directory that wasn't there.
  */
 #include "ctl.h"
 #include "new_file.h"
@@ -36,7 +37,8 @@ struct restore {
     char data_dir[PATH_MAX / 2]; /* of the instance */
     char log_dir[PATH_MAX / 2 + 8];
     char log_file[PATH_MAX];
-    int lock; /* the log directory, locked */
+    size_t made; /* length of the shortest part of LOG_DIR that was made; 0: none */
+    int lock;    /* the log directory, locked */
     struct new_file file;
     uint64_t seq, bytes;
 };
@@ -91,24 +93,50 @@ static int find_directories(struct restore *r)
     return 0;
 }
 
-/* Make PATH and what is missing above it. */
-static int make_directories(char *path, mode_t mode)
+static int make_directory(struct restore *r, const char *path, mode_t mode)
 {
+    if (mkdir(path, mode) < 0)
+        return errno == EEXIST ? 0 : -errno;
+    if (r->made == 0)
+        r->made = strlen(path);
+    return 0;
+}
+
+/* Make the log directory and what is missing above it. */
+static int make_directories(struct restore *r)
+{
+    char *path = r->log_dir;
+
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
-        int r = mkdir(path, 0755);
-        int error = errno;
+        int code = make_directory(r, path, 0755);
         *slash = '/';
-        if (r < 0 && error != EEXIST)
-            return -error;
+        if (code < 0)
+            return code;
     }
-    return mkdir(path, mode) < 0 && errno != EEXIST ? -errno : 0;
+    return make_directory(r, path, 0700);
+}
+
+static void unmake_directories(struct restore *r)
+{
+    char *path = r->log_dir;
+
+    while (r->made > 0 && strlen(path) >= r->made && rmdir(path) == 0) {
+        char *slash = strrchr(path, '/');
+        if (!slash)
+            return;
+        *slash = 0;
+    }
 }
 
 /* ---- looking ---- */
 
+/* A directory that is named is asked for by its lock.  The default one may be another than the daemon's, and then
+ * it is hardly what is meant. */
 static int check_no_daemon(struct restore *r)
 {
+    if (args_flag(&r->c->args, "data-dir"))
+        return 0;
     struct skade_options options = r->c->options;
     skade *s;
 
@@ -116,8 +144,10 @@ static int check_no_daemon(struct restore *r)
     if (skade_open(&s, &options) < 0)
         return 0; /* the lock tells of one that is hung */
     skade_close(s);
-    return ctl_fail_with(r->c, SKADE_ERUNNING, "a daemon of instance %s answers: stop it first",
-                         instance_of(r->c));
+    return ctl_fail_with(
+        r->c, SKADE_ERUNNING,
+        "a daemon of instance %s answers: stop it first, or say with --data-dir where to restore",
+        instance_of(r->c));
 }
 
 /* Does DIR hold anything?  What an earlier restore left half done doesn't count.  1, 0 (also: no such directory), or
@@ -159,7 +189,7 @@ static int lock_log(struct restore *r)
 {
     char shown[512];
 
-    int code = make_directories(r->log_dir, 0700);
+    int code = make_directories(r);
     if (code < 0)
         return fail_at(r, code, r->log_dir);
     r->lock = open(r->log_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -263,7 +293,7 @@ static int copy(struct restore *r)
     return 0;
 }
 
-/* ---- verifying ---- */
+/* ---- verifying, and another uuid ---- */
 
 /* skaded beside skadectl if it is there, else by PATH. */
 static const char *find_skaded(char *ret, size_t size)
@@ -281,9 +311,9 @@ static const char *find_skaded(char *ret, size_t size)
 }
 
 /* What skaded says to standard output goes to *OUTPUT, its messages where ours go. */
-static int spawn_check(const char *skaded, const char *file, int *output, pid_t *pid)
+static int spawn_skaded(const char *skaded, const char *file, int *output, pid_t *pid)
 {
-    char *argv[] = { (char *)(uintptr_t)skaded, (char *)(uintptr_t) "--check-log", (char *)(uintptr_t)file,
+    char *argv[] = { (char *)(uintptr_t)skaded, (char *)(uintptr_t) "--renew-log", (char *)(uintptr_t)file,
                      NULL };
     posix_spawn_file_actions_t actions;
     int pipe_fds[2];
@@ -331,11 +361,11 @@ static int read_verdict(struct restore *r, int output, pid_t pid)
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return 0;
     return ctl_fail_with(r->c, SKADE_EDAMAGED,
-                         "%s: skaded --check-log doesn't accept it: nothing is restored",
+                         "%s: skaded --renew-log doesn't accept it: nothing is restored",
                          plain(r->from, shown, sizeof shown));
 }
 
-static int verify(struct restore *r)
+static int renew(struct restore *r)
 {
     char room[PATH_MAX], path[2 * PATH_MAX], shown[512];
     const char *skaded = find_skaded(room, sizeof room);
@@ -347,7 +377,7 @@ static int verify(struct restore *r)
         return fail_at(r, -errno, r->log_dir);
     snprintf(path, sizeof path, "%s/%s", dir, r->file.part);
     free(dir);
-    int code = spawn_check(skaded, path, &output, &pid);
+    int code = spawn_skaded(skaded, path, &output, &pid);
     if (code < 0)
         return ctl_fail_with(r->c, code, "%s, which verifies the backup, can't be started: %s",
                              plain(skaded, shown, sizeof shown), strerror(-code));
@@ -386,16 +416,18 @@ static int restore(struct restore *r)
     if (code == 0)
         code = check_no_daemon(r);
     if (code == 0)
-        code = check_empty(r);
-    if (code == 0)
         code = lock_log(r);
+    if (code == 0)
+        code = check_empty(r);
     if (code == 0)
         code = copy(r);
     if (code == 0)
-        code = verify(r);
+        code = renew(r);
     if (code == 0)
         code = publish(r);
     new_file_end(&r->file);
+    if (code != 0)
+        unmake_directories(r);
     if (r->lock >= 0)
         close(r->lock);
     return code;

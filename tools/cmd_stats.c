@@ -236,6 +236,7 @@ static int watch(struct ctl *c, struct reading *before)
     int r = 0;
     while (r == 0) {
         wait_ms(ms);
+        ctl_next_question(c);
         r = show_again(c, before, terminal);
     }
     return r;

@@ -88,12 +88,25 @@ static void print_columns(FILE *file, const char *columns)
     fputc('\n', file);
 }
 
+static void print_usage(FILE *file, const struct command *command)
+{
+    int at = fprintf(file, "Usage: skadectl %s%s%s", command->name, *command->operands ? " " : "",
+                     command->operands);
+
+    for (const struct option_spec *o = command->options; o->name; o++) {
+        char option[64];
+        int len = snprintf(option, sizeof option, "[--%s%s%s]", o->name, o->value ? " " : "",
+                           o->value ? o->value : "");
+        if (at + 1 + len > LINE_WIDTH)
+            at = fprintf(file, "\n%*s", 15, "") - 1;
+        at += fprintf(file, " %s", option);
+    }
+    fputs("\n\n", file);
+}
+
 void command_help(FILE *file, const struct command *command)
 {
-    fprintf(file, "Usage: skadectl %s%s%s", command->name, *command->operands ? " " : "", command->operands);
-    for (const struct option_spec *o = command->options; o->name; o++)
-        fprintf(file, " [--%s%s%s]", o->name, o->value ? " " : "", o->value ? o->value : "");
-    fputs("\n\n", file);
+    print_usage(file, command);
     print_wrapped(file, command->doc, 0);
     if (command->options->name)
         fputs("\nOptions:\n", file);

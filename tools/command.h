@@ -13,7 +13,7 @@ struct ctl;
 struct command {
     const char *name;
     int (*run)(struct ctl *c);
-    enum { ALONE, CONNECTS, PATIENT } connects; /* no handle, an open one, one for long work */
+    enum { ALONE, CONNECTS, PATIENT, LOOKS } connects; /* see commands.def */
     const char *operands;
     const char *columns;
     const char *doc; /* a sentence, and perhaps more behind a newline */

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define SHOWN_MAX 256 /* of a name or argument in a message: names can be 1024 bytes, arguments anything */
@@ -38,12 +39,32 @@ static void print_line(struct ctl *c, const char *format, va_list ap)
     end_line();
 }
 
+int ctl_no_table(struct ctl *c, const char *name)
+{
+    char shown[SHOWN_MAX];
+
+    return ctl_fail_with(c, SKADE_ENOTABLE, "%s: %s: `skadectl tables` lists them",
+                         plain(name, shown, sizeof shown), skade_strerror(SKADE_ENOTABLE));
+}
+
+/* The library calls tables by their numbers; whoever reads this has just seen the name. */
+static const char *without_number(const char *text)
+{
+    unsigned number;
+    int len = 0;
+
+    return sscanf(text, "table %u: %n", &number, &len) == 1 ? text + len : text;
+}
+
 int ctl_fail(struct ctl *c, const char *thing, int code)
 {
     char shown_thing[SHOWN_MAX], shown[4096];
     const char *text = skade_errmsg(c->s);
 
-    plain(text && *text ? text : skade_strerror(code), shown, sizeof shown);
+    if (thing && code == SKADE_ENOTABLE)
+        return ctl_no_table(c, thing);
+    text = text && *text ? text : skade_strerror(code);
+    plain(thing ? without_number(text) : text, shown, sizeof shown);
     begin_line(c);
     if (thing)
         fprintf(stderr, "%s: ", plain(thing, shown_thing, sizeof shown_thing));
@@ -86,19 +107,52 @@ int ctl_usage(struct ctl *c, const char *format, ...)
     return CTL_USAGE;
 }
 
+/* ---- the handle ---- */
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+int ctl_open(struct ctl *c)
+{
+    int64_t before = now_ms();
+    int r = skade_open(&c->s, &c->options);
+    int64_t took = now_ms() - before;
+
+    c->opened_in_ms = took < c->options.timeout_ms ? (int)took : c->options.timeout_ms;
+    return r < 0 ? ctl_fail(c, NULL, r) : 0;
+}
+
+void ctl_close(struct ctl *c)
+{
+    skade_close(c->s);
+    c->s = NULL;
+}
+
+void ctl_question(struct ctl *c)
+{
+    skade_deadline(c->s, c->options.timeout_ms - c->opened_in_ms);
+}
+
+void ctl_next_question(struct ctl *c)
+{
+    c->opened_in_ms = 0;
+    ctl_question(c);
+}
+
 /* ---- small steps ---- */
 
 int ctl_find_table(struct ctl *c, const char *name, skade_table *ret)
 {
-    char shown[SHOWN_MAX];
     int r = skade_find_table(c->s, name, ret);
 
     if (r > 0)
         return 0;
-    if (r == 0)
-        return ctl_fail_with(c, SKADE_ENOTABLE, "%s: %s", plain(name, shown, sizeof shown),
-                             skade_strerror(SKADE_ENOTABLE));
-    return ctl_fail(c, name, r);
+    return r == 0 ? ctl_no_table(c, name) : ctl_fail(c, name, r);
 }
 
 /* A number that can't be taken, with what it should be. */

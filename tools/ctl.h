@@ -32,7 +32,8 @@ struct ctl {
     struct out out;
     struct skade_options options;
     bool timeout_given;
-    skade *s; /* NULL for commands that need none */
+    skade *s;         /* NULL for commands that need none */
+    int opened_in_ms; /* what opening it has taken from the time of the first question */
 };
 
 /* Every command: see commands.def. */
@@ -41,7 +42,8 @@ struct ctl {
 
 /* ---- failing: each prints one line and returns the exit code ---- */
 
-/* CODE is skade's or a negative errno; the text is that of the handle if the last call on it failed so. */
+/* CODE is skade's or a negative errno; the text is that of the handle if the last call on it failed so.  THING, what it is
+ * about, may be NULL. */
 int ctl_fail(struct ctl *c, const char *thing, int code);
 
 /* The same, in words of the command; the exit code is that of CODE. */
@@ -53,7 +55,21 @@ int ctl_usage(struct ctl *c, const char *format, ...) __attribute__((format(prin
 /* A line on standard error that changes no exit code. */
 void ctl_note(struct ctl *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* ---- the handle ---- */
+
+/* 0, or has told the problem and returns its exit code. */
+int ctl_open(struct ctl *c);
+void ctl_close(struct ctl *c);
+
+/* From here on the calls on the handle are one question, and share one --timeout: the first question does so with opening.
+ * What runs a command begins it; commands that ask many begin the others, and may begin the first again. */
+void ctl_question(struct ctl *c);
+void ctl_next_question(struct ctl *c);
+
 /* ---- small steps that many commands share ---- */
+
+/* Tell that no table bears NAME; returns the exit code. */
+int ctl_no_table(struct ctl *c, const char *name);
 
 /* Each gives *RET and 0, or has told the problem and returns its exit code. */
 int ctl_find_table(struct ctl *c, const char *name, skade_table *ret);

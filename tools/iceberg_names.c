@@ -8,7 +8,6 @@
 #include <string.h>
 
 #define METADATA_SUFFIX ".metadata.json"
-#define DIGITS_MAX 18 /* fit any integer here; more is no version number */
 
 static const char *const packings[] = { ".gz", ".zst", ".zstd" };
 
@@ -56,16 +55,15 @@ static bool is_uuid(const char *s, size_t len)
     return true;
 }
 
-/* Digits at S: how many there are and, when they are neither none nor too many, their value. */
+/* Digits at S: how many there are, and their value or ICEBERG_NUMBER_TOO_LARGE. */
 static size_t parse_digits(const char *s, size_t len, uint64_t *ret)
 {
     size_t n = 0;
     uint64_t v = 0;
-    for (; n < len && isdigit((unsigned char)s[n]); n++)
-        if (n < DIGITS_MAX)
-            v = v * 10 + (uint64_t)(s[n] - '0');
-    if (n > DIGITS_MAX)
-        return 0;
+    for (; n < len && isdigit((unsigned char)s[n]); n++) {
+        uint64_t digit = (uint64_t)(s[n] - '0');
+        v = v > (UINT64_MAX - digit) / 10 ? ICEBERG_NUMBER_TOO_LARGE : v * 10 + digit;
+    }
     *ret = v;
     return n;
 }
@@ -83,6 +81,8 @@ static bool parse_version(const char *s, size_t len, struct iceberg_name *ret)
         size_t m = s[n] == '.' ? parse_digits(s + n + 1, len - n - 1, &minor) : 0;
         if (m == 0 || n + 1 + m != len)
             return false;
+        if (minor == ICEBERG_NUMBER_TOO_LARGE)
+            number = minor;
         minor++;
     }
     *ret = (struct iceberg_name){ SERIES_VERSION, number, minor };

@@ -14,6 +14,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* A number that 64 bits don't hold, of a file or its minor version. */
+#define ICEBERG_NUMBER_TOO_LARGE UINT64_MAX
+
 enum iceberg_series { SERIES_VERSION, SERIES_NUMBER, SERIES_UUID, SERIES_OTHER };
 
 struct iceberg_name {

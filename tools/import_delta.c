@@ -89,7 +89,7 @@ static bool is_ours(const struct import_delta *d, const struct skade_event *e)
 
     memcpy(one.uuid, d->plan->uuid, sizeof one.uuid);
     import_row_uuid(&one, 0, e->table, uuid);
-    return memcmp(uuid, e->uuid, sizeof uuid) == 0;
+    return memcmp(uuid, e->uuid, IMPORT_UUID_SAYS) == 0;
 }
 
 static bool is_imported(const struct skade_event *e)
@@ -227,6 +227,7 @@ static int collect(struct import_delta *d)
         if (!reduce(d, i, head, &row))
             continue;
         d->rows[d->row_count++] = row;
+        d->moves_head |= row.moves_head;
         d->new_snapshots += row.introduces;
         d->new_files += row.file != last_file && !d->file_known[row.file];
         last_file = row.file;
@@ -259,6 +260,8 @@ void import_delta_commit(const struct import_delta *d, size_t i, struct skade_co
     commit->flags = (row->has_snapshot ? SKADE_WITH_SNAPSHOT : 0) | (row->introduces ? SKADE_INTRODUCES : 0) |
                     (row->moves_head ? SKADE_MOVES_HEAD : 0);
     import_row_uuid(&reduced, i, d->table, commit->uuid);
+    if (i == 0 && d->moves_head)
+        memcpy(commit->uuid + IMPORT_UUID_SAYS, &d->seed, sizeof commit->uuid - IMPORT_UUID_SAYS);
 }
 
 void import_delta_free(struct import_delta *d)

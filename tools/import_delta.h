@@ -52,6 +52,7 @@ struct import_delta {
     /* results, by import_delta_finish() */
     struct import_row *rows; /* to be committed, in order */
     size_t row_count;
+    bool moves_head; /* one of them does */
     size_t new_files, new_snapshots;
     size_t held_back; /* rows that would have moved the head back */
 };
@@ -66,7 +67,11 @@ int import_delta_event(struct import_delta *d, const struct skade_event *e);
 /* The history is over.  A verdict, and with IMPORT_SAME the rows; or -ENOMEM. */
 int import_delta_finish(struct import_delta *d);
 
-/* Fill COMMIT with row I of D->rows; it borrows the location from the plan. */
+/*
+ * Fill COMMIT with row I of D->rows; it borrows the location from the plan.  Its uuid is that of the row, so that the same
+ * commit isn't made twice.  But the first of a release that moves the head has bytes of this delta's own in it: otherwise
+ * another import's same release would be answered as if it were ours, and both would say that they added it.
+ */
 void import_delta_commit(const struct import_delta *d, size_t i, struct skade_commit *commit);
 
 void import_delta_free(struct import_delta *d);

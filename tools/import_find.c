@@ -170,13 +170,13 @@ static int add_file(struct finder *f, struct import_table *t, char *path)
 }
 
 /*
- * A new table whose files are in DIR.  1 and *RET, 0 when it can't have a name (told), -ENOMEM.
+ * A new table whose files are in DIR, because of PATH.  1 and *RET, 0 when it can't have a name (told), -ENOMEM.
  */
-static int add_table(struct finder *f, const char *dir, struct import_table **ret)
+static int add_table(struct finder *f, const char *dir, const char *path, struct import_table **ret)
 {
     const char *given = f->options->table;
     if (!given && !is_metadata_dir(dir)) {
-        refuse(f, dir, "only what is in a table's metadata/ has a name of its own: give --table");
+        refuse(f, path, "only what is in a table's metadata/ has a name of its own: give --table");
         return 0;
     }
     struct import_table *grown = make_room(f->tables->table, f->tables->count, sizeof *grown);
@@ -251,7 +251,7 @@ static enum reached reach(const char *path)
 static int take_directory(struct finder *f, const char *dir, struct dirent **entries, int count)
 {
     struct import_table *t = NULL;
-    int r = add_table(f, dir, &t);
+    int r = add_table(f, dir, dir, &t);
     for (int i = 0; r > 0 && i < count; i++) {
         if (!iceberg_name_counts(entries[i]->d_name))
             continue;
@@ -343,7 +343,7 @@ static int take_file(struct finder *f, const char *dir, char *path)
 {
     struct import_table *t = loose_table(f, dir);
     if (!t) {
-        int r = add_table(f, dir, &t);
+        int r = add_table(f, dir, path, &t);
         if (r <= 0) {
             free(path);
             return r;

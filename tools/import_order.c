@@ -219,10 +219,11 @@ static const struct import_file *witness(const struct sorter *s, size_t i)
 
 static int undecided(struct sorter *s, const struct import_file *a, const struct import_file *b)
 {
-    return iceberg_fail(
-        s->err, SKADE_EINPUT,
-        "%s and %s have one number, and no later file's metadata-log says which of them was committed",
-        a->path, b->path);
+    return iceberg_fail(s->err, SKADE_EINPUT,
+                        "%s and %s have one number, and no later file's metadata-log says which of them was "
+                        "committed: move the other "
+                        "one away",
+                        a->path, b->path);
 }
 
 /* Files of one number. */

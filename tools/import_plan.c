@@ -6,6 +6,7 @@
 #include "iceberg.h"
 #include "iceberg_ids.h"
 #include "import_order.h"
+#include "plain.h"
 #include "skade_errors.h"
 
 #include <assert.h>
@@ -158,15 +159,32 @@ static int add_rows(struct planner *p, struct iceberg_metadata *m)
 
 /* ---- files --------------------------------------------------------------------------------------------- */
 
-static int check_location(struct planner *p, const struct import_file *f)
+static const char *character_fault(const char *location)
 {
+    uint32_t c = 0;
+    for (size_t len; *location; location += len) {
+        len = utf8_char(location, &c);
+        if (len == 0)
+            return "is not UTF-8";
+        if (is_control(c))
+            return "has a control character";
+    }
+    return NULL;
+}
+
+/* What its name says that no other file's content can mend. */
+static int check_name(struct planner *p, const struct import_file *f)
+{
+    const char *fault = character_fault(f->location);
     size_t len = strlen(f->location);
     if (len > ICEBERG_LOCATION_MAX)
         return iceberg_fail(p->err, SKADE_EINPUT, "%s: its location has %zu bytes, %d are allowed", f->path,
                             len, ICEBERG_LOCATION_MAX);
-    for (size_t i = 0; i < len; i++)
-        if ((unsigned char)f->location[i] < 0x20 || f->location[i] == 0x7f)
-            return iceberg_fail(p->err, SKADE_EINPUT, "%s: its location has a control character", f->path);
+    if (fault)
+        return iceberg_fail(p->err, SKADE_EINPUT, "%s: its location %s", f->path, fault);
+    if (f->key.number == ICEBERG_NUMBER_TOO_LARGE)
+        return iceberg_fail(p->err, SKADE_EINPUT, "%s: the number in its name is too large to be compared",
+                            f->path);
     return 0;
 }
 
@@ -225,9 +243,7 @@ static int add_metadata(struct planner *p, struct import_file *f, struct iceberg
 static int add_file(struct planner *p, struct import_file *f)
 {
     struct iceberg_metadata m;
-    int r = check_location(p, f);
-    if (r == 0)
-        r = iceberg_read(f->path, NULL, &m, p->err);
+    int r = iceberg_read(f->path, NULL, &m, p->err);
     if (r < 0)
         return import_bad_file(f, r, p->options, p->err);
     r = add_metadata(p, f, &m);
@@ -248,19 +264,35 @@ static int add_files(struct planner *p, size_t count)
     return 0;
 }
 
+/* The table's files, but for those whose names refuse them, into p->files. */
+static int take_files(struct planner *p, struct import_table *t, size_t *count)
+{
+    for (size_t i = 0; i < t->file_count; i++) {
+        struct import_file *f = &t->files[i];
+        f->out = false;
+        int r = check_name(p, f);
+        if (r < 0)
+            r = import_bad_file(f, r, p->options, p->err);
+        if (r < 0)
+            return r;
+        if (!f->out)
+            p->files[(*count)++] = f;
+    }
+    return 0;
+}
+
 static int plan_table(struct planner *p, struct import_table *t)
 {
-    size_t count = t->file_count;
+    size_t room = t->file_count + 1, count = 0;
     p->plan.name = t->name;
-    p->files = calloc(count + 1, sizeof *p->files);
-    p->plan.files = calloc(count + 1, sizeof *p->plan.files);
+    p->plan.place = t->place;
+    p->files = calloc(room, sizeof *p->files);
+    p->plan.files = calloc(room, sizeof *p->plan.files);
     if (!p->files || !p->plan.files)
         return no_memory(p);
-    for (size_t i = 0; i < count; i++) {
-        t->files[i].out = false;
-        p->files[i] = &t->files[i];
-    }
-    int r = import_order(p->files, &count, p->options, p->err);
+    int r = take_files(p, t, &count);
+    if (r == 0)
+        r = import_order(p->files, &count, p->options, p->err);
     return r < 0 ? r : add_files(p, count);
 }
 

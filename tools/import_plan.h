@@ -112,10 +112,11 @@ struct import_row {
 };
 
 struct import_plan {
-    const char *name; /* of the table */
-    bool has_uuid;    /* version 1 may have none */
-    uint8_t uuid[16]; /* table-uuid */
-    char *location;   /* of the table, as its newest file says */
+    const char *name;  /* of the table */
+    const char *place; /* the directory of its files: for messages */
+    bool has_uuid;     /* version 1 may have none */
+    uint8_t uuid[16];  /* table-uuid */
+    char *location;    /* of the table, as its newest file says */
     const struct import_file **files;
     size_t file_count; /* 1 or more */
     struct import_row *rows;
@@ -138,9 +139,10 @@ void import_plan_free(struct import_plan *plan);
 
 /*
  * A uuid for ROW of PLAN as a commit to the skade table TABLE (its number, which is never reused).  The same
- * commit gets the same uuid in every import; another table, row, time or location gets another.  RFC 9562's
- * version 8.
+ * commit gets the same uuid in every import; another table, row, time or location gets another, in its first
+ * IMPORT_UUID_SAYS bytes, too.  RFC 9562's version 8.
  */
+#define IMPORT_UUID_SAYS 12
 void import_row_uuid(const struct import_plan *plan, size_t row, uint64_t table, uint8_t ret[16]);
 
 #endif

@@ -69,6 +69,19 @@ int lines_next(struct lines *l, char **ret, size_t *len)
     }
 }
 
+int lines_skip(struct lines *l)
+{
+    for (;;) {
+        char *newline = memchr(l->buffer + l->start, '\n', l->end - l->start);
+        l->start = newline ? (size_t)(newline + 1 - l->buffer) : l->end;
+        if (newline || l->at_end)
+            return 0;
+        int r = fill(l);
+        if (r < 0)
+            return r;
+    }
+}
+
 bool lines_would_wait(const struct lines *l)
 {
     struct pollfd p = { .fd = l->fd, .events = POLLIN };

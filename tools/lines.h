@@ -28,6 +28,9 @@ void lines_close(struct lines *l);
  */
 int lines_next(struct lines *l, char **ret, size_t *len);
 
+/* After -E2BIG: skip the rest of the line that was too long.  0, or a negative errno. */
+int lines_skip(struct lines *l);
+
 /* Would lines_next() wait for somebody to write?  Then answer first what he asked. */
 bool lines_would_wait(const struct lines *l);
 

@@ -140,14 +140,21 @@ static int take_side(struct parse *p, const struct value *v)
     return 1;
 }
 
+enum null_means { NULL_IS_A_VALUE, NULL_IS_ABSENT }; /* our own JSON writes null for what is absent */
+
 static const struct {
     const char *name;
     int (*take)(struct parse *p, const struct value *v);
     bool needed;
+    enum null_means null;
 } fields[] = {
-    { "table", take_table, true }, { "location", take_location, true }, { "snapshot", take_snapshot, false },
-    { "base", take_base, false },  { "time", take_time, false },        { "uuid", take_uuid, false },
-    { "side", take_side, false },
+    { "table", take_table, true, NULL_IS_A_VALUE },
+    { "location", take_location, true, NULL_IS_A_VALUE },
+    { "snapshot", take_snapshot, false, NULL_IS_ABSENT },
+    { "base", take_base, false, NULL_IS_A_VALUE },
+    { "time", take_time, false, NULL_IS_ABSENT },
+    { "uuid", take_uuid, false, NULL_IS_ABSENT },
+    { "side", take_side, false, NULL_IS_ABSENT },
 };
 
 enum { FIELDS = sizeof fields / sizeof fields[0] };
@@ -158,6 +165,8 @@ static int on_value(struct parse *p, struct value v)
 {
     if (p->depth == 0)
         return problem(p, "not a JSON object");
+    if (v.kind == VALUE_NULL && fields[p->field].null == NULL_IS_ABSENT)
+        return 1;
     return fields[p->field].take(p, &v);
 }
 

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define TIMEOUT_MS 5000
 #define PATIENCE_MS 3600000
 
 /* With one of the standard descriptors closed the library's socket would get its number and our output would go to the
@@ -31,6 +32,7 @@ static int parse_global_values(struct ctl *c)
     c->options.instance = args_value(&c->args, "instance");
     c->options.run_dir = args_value(&c->args, "run-dir");
     c->options.label = "skadectl";
+    c->options.timeout_ms = TIMEOUT_MS;
     if (timeout) {
         if (parse_seconds(timeout, &c->options.timeout_ms) < 0)
             return ctl_usage(c, "--timeout %s is not a number of seconds above 0", timeout);
@@ -55,33 +57,49 @@ static int check_arity(struct ctl *c)
 /* Is somebody there?  Asked with the usual patience before long work gets more of it, since a hung daemon shouldn't. */
 static int knock(struct ctl *c)
 {
-    int r = skade_open(&c->s, &c->options);
+    int r = ctl_open(c);
 
-    if (r < 0)
-        return ctl_fail(c, NULL, r);
+    if (r != 0)
+        return r;
+    ctl_question(c);
     int64_t rtt = skade_ping(c->s);
     r = rtt < 0 ? ctl_fail(c, NULL, (int)rtt) : 0;
-    skade_close(c->s);
-    c->s = NULL;
+    ctl_close(c);
     return r;
+}
+
+/* The command has something to do in any case; with a daemon that answers it waits for its long work, too. */
+static int look_for_daemon(struct ctl *c)
+{
+    ctl_question(c);
+    if (skade_ping(c->s) < 0)
+        return 0;
+    skade_deadline(c->s, -1);
+    if (c->timeout_given)
+        return 0;
+    ctl_close(c);
+    c->options.timeout_ms = PATIENCE_MS;
+    return ctl_open(c);
 }
 
 static int run_connected(struct ctl *c)
 {
-    int r = 0;
+    bool is_patient = c->command->connects == PATIENT;
+    int r = is_patient ? knock(c) : 0;
 
-    if (c->command->connects == PATIENT && !c->timeout_given) {
-        r = knock(c);
-        c->options.timeout_ms = PATIENCE_MS;
-    }
     if (r != 0)
         return r;
-    r = skade_open(&c->s, &c->options);
-    if (r < 0)
-        return ctl_fail(c, NULL, r);
+    if (is_patient && !c->timeout_given)
+        c->options.timeout_ms = PATIENCE_MS;
+    r = ctl_open(c);
+    if (r == 0 && c->command->connects == LOOKS)
+        r = look_for_daemon(c);
+    if (r != 0)
+        return r;
+    if (c->command->connects == CONNECTS)
+        ctl_question(c);
     r = c->command->run(c);
-    skade_close(c->s);
-    c->s = NULL;
+    ctl_close(c);
     return r;
 }
 

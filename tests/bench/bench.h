@@ -15,6 +15,7 @@
  *   svg.c            plots                               by_part.c        the index alone
  *   daemon.c         a daemon in a temporary place       distributions.c  ids of many kinds
  *                                                        commits.c        commits, publication
+ *                                                        tables.c         rows of stored tables
  */
 #ifndef SKADE_BENCH_H
 #define SKADE_BENCH_H
@@ -163,6 +164,8 @@ void goals_of_lookups(const struct rows *rows, const char *size, uint64_t n, dou
 void goals_of_distributions(const struct rows *rows);
 /* GAIN: commits per second of 64 committers by those of one. */
 void goals_of_commits(struct measure gain);
+/* Rows of BYTES: times faster than LMDB (append) and SQLite (scan); times slower than what compaction can't avoid. */
+void goals_of_tables(size_t bytes, struct measure append, struct measure scan, struct measure compact);
 
 void report_begin(const char *folder);
 /* Figures and plots belong to a group: "lookups-1e6". */
@@ -279,6 +282,7 @@ struct sorted_key *history_by_id(const struct history *h);        /* by table, t
 void stage_lookups(uint64_t n, const char *size, int reps);
 void stage_distributions(uint64_t n, int reps);
 void stage_commits(int reps);
+void stage_tables(int reps);
 /* With a daemon that has H: how soon 1024 more commits are in the published index. */
 void stage_publication(const struct history *h, const char *size, int reps);
 

@@ -148,3 +148,17 @@ void goals_of_commits(struct measure gain)
 
     goal_check(&concurrent, gain);
 }
+
+void goals_of_tables(size_t bytes, struct measure append, struct measure scan, struct measure compact)
+{
+    struct goal goals[] = { { .sense = AT_LEAST, .floor = 1, .target = 1 },
+                            { .sense = AT_LEAST, .floor = 5, .target = 5 },
+                            { .sense = AT_MOST, .floor = 2, .target = 2 } };
+    static const char *const names[] = { "append_lmdb", "scan_sqlite", "compact_zstd" };
+    const struct measure measures[] = { append, scan, compact };
+
+    for (size_t i = 0; i < ARRAY_SIZE(goals); i++) {
+        snprintf(goals[i].name, sizeof goals[i].name, "speed.%s.%zu", names[i], bytes);
+        goal_check(&goals[i], measures[i]);
+    }
+}

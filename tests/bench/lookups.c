@@ -162,11 +162,30 @@ static struct measure exactly(double value)
     return (struct measure){ value, 0 };
 }
 
+/*
+ * What a table takes beside its snapshots: of two sizes with as many tables, by the two equations N * snapshot + T * table
+ * = bytes.  Printed with the larger one.
+ */
+static void report_bytes_of_table(const char *group, const struct history *h, uint64_t index_bytes)
+{
+    static double n, bytes; /* of the size before */
+    double more = (double)history_rows(h);
+
+    if (n > 0 && more > n) {
+        double snapshot = ((double)index_bytes - bytes) / (more - n);
+        report_figure(group, "bytes_per_table", exactly((bytes - n * snapshot) / h->tables), "bytes",
+                      ROW_OURS);
+    }
+    n = more;
+    bytes = (double)index_bytes;
+}
+
 static void report_facts(const char *group, const struct subjects *s, const struct part_facts *f,
                          uint64_t index_bytes)
 {
     report_figure(group, "bytes_per_snapshot",
                   exactly((double)index_bytes / (double)history_rows(&s->history)), "bytes", ROW_OURS);
+    report_bytes_of_table(group, &s->history, index_bytes);
     report_figure(group, "blocks_bytes", exactly((double)f->block_bytes), "bytes", ROW_OURS);
     report_figure(group, "huge_pages", exactly(100.0 * (double)f->huge_bytes / (double)f->bytes), "percent",
                   ROW_OURS);

@@ -2,7 +2,7 @@
  * bench SKADED FOLDER: run everything, print lines, write FOLDER/report.md and plots.
  *
  *   BENCH_N=10000000   lookups over that many snapshots, too       BENCH_REPS=15   repetitions
- *   BENCH_ONLY=lookups|distributions|commits                       BENCH_STRICT=1  every goal counts, not index.* alone
+ *   BENCH_ONLY=lookups|distributions|commits|tables                       BENCH_STRICT=1  every goal counts, not index.* alone
  *
  * Exit: 0, 1 when a goal that counts failed by more than the spread, 2 when something couldn't be measured.
  */
@@ -138,6 +138,8 @@ int main(int argc, char **argv)
         stage_distributions(1000000, reps);
     if (is_wanted("commits"))
         stage_commits(reps < 7 ? reps : 7);
+    if (is_wanted("tables"))
+        stage_tables(reps);
     report_end();
     return goals_failed() > 0;
 }

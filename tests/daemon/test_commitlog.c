@@ -57,7 +57,7 @@ START_TEST(a_new_log_is_empty_and_has_an_identity)
     ck_assert_uint_ne(m->seed, 0);
     ck_assert_int_gt(m->created_us, 0);
     ck_assert_uint_eq(m->last_seq, 0);
-    ck_assert_uint_eq(m->last_chain, commitlog_chain_start(&m->log, m->seed));
+    ck_assert_uint_eq(m->last_chain, commitlog_chain_start(&m->origin, m->seed));
     ck_assert_uint_eq(m->last_epoch, 0);
     ck_assert(!m->clean_stop);
     ck_assert_uint_ge(m->bytes, 4096);
@@ -646,9 +646,11 @@ START_TEST(edited_rows_are_noticed)
         "UPDATE meta SET last_epoch = last_epoch + 1",
         "UPDATE meta SET seed = seed + 1",
         "UPDATE meta SET log = zeroblob(16)",
+        "UPDATE meta SET incarnation = zeroblob(16)",
+        "UPDATE meta SET incarnation = x'00'",
         "UPDATE meta SET clean_stop = 1 - clean_stop",
         "DELETE FROM meta",
-        "INSERT INTO meta SELECT 2, log, seed, created_us, last_seq, last_chain, last_epoch, clean_stop, "
+        "INSERT INTO meta SELECT 2, log, incarnation, seed, created_us, last_seq, last_chain, last_epoch, clean_stop, "
         "in_use, "
         "checksum FROM meta",
         "CREATE TABLE mine(x)",
@@ -862,7 +864,7 @@ END_TEST
 START_TEST(a_newer_version_is_refused_untouched)
 {
     const char *dir = made_log(10);
-    raw_sql(db_of(dir), "PRAGMA user_version = 2");
+    raw_sql(db_of(dir), "PRAGMA user_version = 99");
     must_refuse_saying(dir, SKADE_EVERSION, "newer skade");
     raw_sql(db_of(dir), "PRAGMA user_version = 2147483647");
     must_refuse_saying(dir, SKADE_EVERSION, "newer skade");
@@ -873,7 +875,7 @@ static int bump_version_in_wal(void *path)
 {
     sqlite3 *db;
     if (sqlite3_open(path, &db) != SQLITE_OK ||
-        sqlite3_exec(db, "PRAGMA user_version = 2", NULL, NULL, NULL) != SQLITE_OK)
+        sqlite3_exec(db, "PRAGMA user_version = 99", NULL, NULL, NULL) != SQLITE_OK)
         return 2;
     return 1;
 }

@@ -3,6 +3,7 @@
 #include "tempdir.h"
 
 #include <check.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -51,6 +52,11 @@ static const char *const bad[][2] = {
     { "sync", "full|normal" },
     { "read", "nobody-of-that-name" },
     { "read", "@no-such-group" },
+    { "read", "-1" },
+    { "read", "4294967295" },
+    { "read", "4295032830" },
+    { "read", "@4295032830" },
+    { "read", "+1" },
     { "no_such_option", "1" },
     { "idle_timeout", "1ms" },
 };
@@ -80,6 +86,60 @@ START_TEST(a_file_is_read_and_errors_name_file_and_line)
     fresh();
     ck_assert_int_lt(config_read(&config, write_file("[daemon]\nsync = full\n"), &msg), 0);
     ck_assert_int_eq(config_read(&config, "/nowhere/skaded.conf", &msg), -2);
+}
+END_TEST
+
+static const char *write_bytes(const char *content, size_t len)
+{
+    const char *path = write_file("");
+    FILE *f = fopen(path, "w");
+    ck_assert_uint_eq(fwrite(content, 1, len, f), len);
+    fclose(f);
+    return path;
+}
+
+/* What the parser would cut at 200 bytes, or join. */
+START_TEST(lines_that_would_be_read_as_others_are_refused)
+{
+    char comment[400], longest[200];
+
+    snprintf(comment, sizeof comment, "parts_max = 3\n#%0198dwrite = *\n", 0);
+    fresh();
+    struct config before = config;
+    ck_assert_int_eq(config_read(&config, write_file(comment), &msg), SKADE_EINPUT);
+    ck_assert_ptr_nonnull(strstr(msg.text, "skaded.conf:2"));
+    ck_assert_int_eq(config_read(&config, write_file("\nread = root,\n  nobody\n"), &msg), SKADE_EINPUT);
+    ck_assert_ptr_nonnull(strstr(msg.text, "skaded.conf:3"));
+    ck_assert_int_eq(config_read(&config, write_file("read = root,\n\tnobody"), &msg), SKADE_EINPUT);
+    ck_assert_mem_eq(&before, &config, sizeof config);
+
+    snprintf(longest, sizeof longest, "parts_max = %0186d", 3);
+    ck_assert_uint_eq(strlen(longest), 198);
+    ck_assert_int_eq(config_read(&config, write_file(longest), &msg), 0);
+    ck_assert_int_eq(config_read(&config, write_file("   # a comment\n\t\n  \r\nparts_max = 4\r\n"), &msg),
+                     0);
+    ck_assert_int_eq(config.parts_max, 4);
+}
+END_TEST
+
+START_TEST(what_is_no_text_file_is_refused)
+{
+    static char much[(1 << 20) + 1];
+
+    fresh();
+    struct config before = config;
+    ck_assert_int_eq(config_read(&config, write_bytes("sync = full\nparts_max = 7\0 9\n", 29), &msg),
+                     SKADE_EINPUT);
+    ck_assert_ptr_nonnull(strstr(msg.text, "skaded.conf:2"));
+    const char *dir = tempdir();
+    ck_assert_int_eq(config_read(&config, dir, &msg), -EISDIR);
+    ck_assert_ptr_nonnull(strstr(msg.text, dir));
+    ck_assert_int_eq(config_read(&config, "/dev/zero", &msg), SKADE_EINPUT);
+    memset(much, '\n', sizeof much);
+    ck_assert_int_eq(config_read(&config, write_bytes(much, sizeof much), &msg), SKADE_EINPUT);
+    ck_assert_ptr_nonnull(strstr(msg.text, "skaded.conf"));
+    ck_assert_int_eq(config_read(&config, write_bytes(much, sizeof much - 1), &msg), 0);
+    ck_assert_mem_eq(&before, &config, sizeof config);
 }
 END_TEST
 
@@ -159,10 +219,13 @@ START_TEST(a_reload_changes_what_may_change)
     config_defaults(&running);
     fresh();
     config_set(&config, "rebuild_threshold", "5", "--", &msg);
-    ck_assert_uint_eq(config_reload(&running, &config), 0);
+    ck_assert_uint_eq(config_reload(&running, &config, &msg), 0);
+    ck_assert_str_eq(msg.text, "");
     ck_assert_int_eq(running.rebuild_threshold, 5);
     config_set(&config, "shm_dir", "/elsewhere", "--", &msg);
-    ck_assert_uint_eq(config_reload(&running, &config), 1);
+    config_set(&config, "sync", "normal", "--", &msg);
+    ck_assert_uint_eq(config_reload(&running, &config, &msg), 2);
+    ck_assert_str_eq(msg.text, "shm_dir, sync");
     ck_assert_str_eq(running.shm_dir.text, "/dev/shm");
 }
 END_TEST
@@ -176,6 +239,8 @@ Suite *config_suite(void)
     tcase_add_test(c, a_value_replaces_the_default);
     tcase_add_loop_test(c, a_bad_value_is_refused_with_the_option_s_name, 0, (int)ARRAY_SIZE(bad));
     tcase_add_test(c, a_file_is_read_and_errors_name_file_and_line);
+    tcase_add_test(c, lines_that_would_be_read_as_others_are_refused);
+    tcase_add_test(c, what_is_no_text_file_is_refused);
     tcase_add_test(c, what_is_printed_is_read_again);
     tcase_add_test(c, roles_come_from_users_groups_and_the_daemon_s_own_uid);
     tcase_add_test(c, shared_memory_is_as_open_as_the_read_role);

@@ -1068,6 +1068,26 @@ START_TEST(a_new_epoch_heals_what_was_removed)
 }
 END_TEST
 
+START_TEST(another_mode_holds_for_what_is_written_in_the_next_epoch)
+{
+    fresh_place();
+    struct publisher *p = running();
+    uint64_t old = publisher_epoch(p);
+
+    ck_assert(!publisher_set_mode(p, options.mode, options.group));
+    ck_assert(publisher_set_mode(p, 0400, options.group));
+    publisher_new_epoch(p);
+    write_part(p, 4, 0, 9);
+    write_root(p, 5);
+    ck_assert_int_eq(mode_of(shm_path(SHM_PART, publisher_epoch(p), 4)), 0400);
+    ck_assert_int_eq(mode_of(shm_path(SHM_CONTROL, 0, 0)), 0644); /* what has a name is left alone */
+    take_over(p, 5, old);
+    ck_assert_int_eq(mode_of(shm_path(SHM_ROOT, publisher_epoch(p), 5)), 0400);
+    ck_assert_int_eq(mode_of(shm_path(SHM_CONTROL, 0, 0)), 0600);
+    publisher_close(p, false);
+}
+END_TEST
+
 START_TEST(a_lost_lock_is_taken_anew)
 {
     struct publisher *second;
@@ -1226,6 +1246,7 @@ Suite *publisher_suite(void)
     tcase_set_timeout(t, 60);
     tcase_add_test(t, each_lost_name_is_noticed);
     tcase_add_test(t, a_new_epoch_heals_what_was_removed);
+    tcase_add_test(t, another_mode_holds_for_what_is_written_in_the_next_epoch);
     tcase_add_test(t, a_lost_lock_is_taken_anew);
     tcase_add_test(t, a_lock_that_another_daemon_took_is_the_end);
     tcase_add_test(t, a_file_for_an_epoch_that_is_over_gets_no_name);

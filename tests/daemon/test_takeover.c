@@ -88,6 +88,60 @@ START_TEST(a_page_may_say_that_nothing_is_published)
 }
 END_TEST
 
+/* ---- what was told ------------------------------------------------------------------------------------- */
+
+START_TEST(the_last_daemons_page_tells_how_far_the_log_was)
+{
+    uint64_t told = 7;
+
+    fresh_place();
+    struct publisher *p = start();
+    ck_assert_int_eq(publisher_last_told(p, &told), 0);
+    take_over(p, CONTROL_NONE, 0);
+    publisher_commit_seq(p, 4711);
+    publisher_close(p, false);
+
+    p = start();
+    ck_assert_int_eq(publisher_last_told(p, &told), 1);
+    ck_assert_uint_eq(told, 4711);
+    take_over(p, CONTROL_NONE, 0);
+    publisher_close(p, true);
+
+    options.log.b[3] ^= 1; /* another log: a restore gives it another name */
+    told = 7;
+    p = start();
+    ck_assert_int_eq(publisher_last_told(p, &told), 0);
+    ck_assert_uint_eq(told, 7);
+    publisher_close(p, false);
+    options.log.b[3] ^= 1;
+}
+END_TEST
+
+START_TEST(what_is_no_page_tells_nothing)
+{
+    static const unsigned char zeros[CONTROL_SIZE];
+    static const size_t sizes[] = { 0, 1, CONTROL_SIZE - 1, CONTROL_SIZE };
+    uint64_t told = 7;
+
+    fresh_place();
+    struct publisher *p = start();
+    for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+        put_file(shm_path(SHM_CONTROL, 0, 0), zeros, sizes[i]);
+        ck_assert_int_eq(publisher_last_told(p, &told), 0);
+        unlink(shm_path(SHM_CONTROL, 0, 0));
+    }
+    for (enum squatter what = 0; what < SQUAT_END; what++) {
+        if (!squat(what, shm_path(SHM_CONTROL, 0, 0)))
+            continue;
+        ck_assert_int_eq(publisher_last_told(p, &told), 0);
+        ck_assert(squats(what, shm_path(SHM_CONTROL, 0, 0)));
+        unsquat(shm_path(SHM_CONTROL, 0, 0));
+    }
+    ck_assert_uint_eq(told, 7);
+    publisher_close(p, false);
+}
+END_TEST
+
 /* ---- one after the other ------------------------------------------------------------------------------- */
 
 /* A daemon that ran, published generation 2 over part 1, and is gone.  Its epoch. */
@@ -678,6 +732,8 @@ Suite *takeover_suite(void)
     tcase_set_timeout(t, getenv("SKADE_TEST_LONG") ? 600 : 60);
     tcase_add_test(t, the_page_is_there_with_all_its_words);
     tcase_add_test(t, a_page_may_say_that_nothing_is_published);
+    tcase_add_test(t, the_last_daemons_page_tells_how_far_the_log_was);
+    tcase_add_test(t, what_is_no_page_tells_nothing);
     tcase_add_test(t, the_older_page_is_retired_and_its_files_go);
     tcase_add_test(t, an_epoch_that_left_no_page_was_not_seen);
     tcase_add_test(t, a_page_that_is_retired_already_was_seen);

@@ -69,6 +69,27 @@ START_TEST(the_oldest_go_when_it_is_full)
 }
 END_TEST
 
+START_TEST(one_that_grows_forgets_none)
+{
+    struct uuids *u = uuids_new_growing(7);
+    uint64_t seq, content;
+
+    for (uint64_t i = 1; i <= 10000; i++) {
+        struct uuid id = nth(i);
+        ALWAYS(uuids_add(u, &id, i, i * 3) == 0);
+        if (i % 1000 == 0) /* as when changes are refused in between: ten of a thousand */
+            uuids_forget_after(u, i - 10);
+    }
+    for (uint64_t i = 1; i <= 10000; i++) {
+        struct uuid id = nth(i);
+        bool kept = (i - 1) % 1000 < 990;
+        ALWAYS(uuids_find(u, &id, &seq, &content) == kept);
+        ALWAYS(!kept || (seq == i && content == i * 3));
+    }
+    uuids_free(u);
+}
+END_TEST
+
 Suite *uuids_suite(void);
 Suite *uuids_suite(void)
 {
@@ -79,6 +100,7 @@ Suite *uuids_suite(void)
     tcase_add_test(c, what_was_added_is_found_with_its_answer);
     tcase_add_test(c, those_of_a_failed_transaction_are_forgotten_and_no_others);
     tcase_add_test(c, the_oldest_go_when_it_is_full);
+    tcase_add_test(c, one_that_grows_forgets_none);
     suite_add_tcase(s, c);
     return s;
 }

@@ -1,9 +1,10 @@
 #!/bin/bash
-# The demo: a daemon in a temporary place, real Iceberg metadata, a synthetic history, readers and a writer while the
-# daemon is killed and comes back; a closing table.  Everything is gone afterwards.
+# The demo: a daemon in a temporary place, real Iceberg metadata, a synthetic history, what each load does alone, readers
+# and a writer while the daemon is killed and comes back; a closing table.  Everything is gone afterwards.
 #
 # usage: tests/demo/demo.sh BUILD-DIR      DEMO_TABLES, DEMO_VERSIONS, DEMO_SECONDS change its size
 set -eu
+export LC_ALL=C # awk and EPOCHREALTIME: points in numbers
 build=$(realpath "$1")
 here=$(dirname "$(realpath "$0")")
 tables=${DEMO_TABLES:-1000} versions=${DEMO_VERSIONS:-1000} seconds=${DEMO_SECONDS:-6}
@@ -30,12 +31,12 @@ start() {
 }
 export SKADE_INSTANCE=demo-$$
 
-say "1. A daemon on an embedded default, in $place"
+say "1. A daemon with nothing but defaults, in $place"
 start
 echo "  $line"
 
 say "2. Real Iceberg metadata, written by PyIceberg: appends, a schema change, a rollback, a branch, a tag, gzip"
-run import "$here/../data/iceberg"
+run import "$(realpath "$here/../data/iceberg")"
 run tables
 run history shop.customers --limit 4
 snapshot=$(skadectl history shop.customers | awk -F'\t' '$3 == "commit" { print $4; exit }')
@@ -50,39 +51,56 @@ awk '{ v[$1] = $2 } END { printf "  %d commits in %.1f s: %.0f commits per secon
 bytes=$(skadectl stats index_bytes | awk '$1 == "index_bytes" { print $2 }')
 echo "  the index takes $((bytes / (tables * versions))) bytes of shared memory for a snapshot"
 
-load write 1 "$tables" "$versions" >"$place/quiet"
+say "4. One process at a time"
+load read 1 "$tables" "$versions" >"$place/alone.read"
+load socket 1 "$tables" "$versions" >"$place/alone.socket"
+load write 1 "$tables" "$versions" >"$place/alone.write"
+cat "$place"/alone.* | awk '
+    { v[$1] = $2 }
+    END {
+        printf "  lookups mapped, one by one   %10.0f per second   %8.0f ns each, of the processor'"'"'s time\n", 1e9 / v["single_ns"], v["single_ns"]
+        printf "  lookups mapped, in batches   %10.0f per second   %8.0f ns each\n", 1e9 / v["batch_ns"], v["batch_ns"]
+        printf "  lookups over the socket      %10.0f per second   %8.0f ns each\n", 1e6 / v["socket_us"], v["socket_us"] * 1e3
+        printf "  commits, each durable        %10.0f per second\n", v["commits"] / v["commit_seconds"]
+    }'
 
-say "4. 4 reader processes, 1 writer, 1 reader without shared memory, for $seconds s; kill -9 of the daemon in the middle"
-for i in 1 2 3 4; do load read "$seconds" "$tables" "$versions" >"$place/read.$i" & readers="${readers:-} $!"; done
-load write "$seconds" "$tables" "$versions" >"$place/write" & writer=$!
-# The writer's commits tell when half of the time is over: no clock of ours.
+say "5. All at once for $seconds s: 4 readers, 1 reader without shared memory, 1 writer; kill -9 of the daemon in the middle"
+for i in 1 2 3 4; do load read "$seconds" "$tables" "$versions" >"$place/all.$i" & loads="${loads:-} $!"; done
+load socket "$seconds" "$tables" "$versions" >"$place/all.socket" & loads="$loads $!"
+load write "$seconds" "$tables" "$versions" >"$place/all.write" & loads="$loads $!"
 half=$(awk -v s="$seconds" 'BEGIN { print s / 2 }')
 read -r -t "$half" _ < <(exec tail -f /dev/null) || true
 generations=$(skadectl stats published | awk '$1 == "published" { print $2 }')
+killed_at=$EPOCHREALTIME
 kill -9 "$daemon"
 wait "$daemon" 2>/dev/null || true
 start
+away=$(awk -v a="$killed_at" -v b="$EPOCHREALTIME" 'BEGIN { print b - a }')
 echo "  killed and started again: $line"
 status=0
-for pid in $readers $writer; do wait "$pid" || status=1; done
-load socket 1 "$tables" "$versions" >"$place/socket" || status=1
+for pid in $loads; do wait "$pid" || status=1; done
 generations=$((generations + $(skadectl stats published | awk '$1 == "published" { print $2 }')))
 run verify
 
-say "5. What happened"
-awk '$1 == "commits" { n = $2 } $1 == "commit_seconds" { s = $2 }
-    END { printf "  commits, one writer alone    %12.0f per second, each durable\n", n / s }' "$place/quiet"
-cat "$place"/read.* "$place/write" "$place/socket" | awk -v generations="$generations" -v seconds="$seconds" '
-    { v[$1] += $2; n[$1]++ }
+say "6. A table of rows: appended to by several processes while it is compacted, read and watched"
+mkdir "$place/rows"
+"$here/rows.sh" "$place/rows" || status=1
+
+say "7. What came of the lookups, on $(nproc) processors for 6 processes and the daemon"
+cat "$place"/all.* | awk -v generations="$generations" -v away="$away" '
+    $1 ~ /^longest/ { if ($2 > v[$1]) v[$1] = $2; next }
+    { v[$1] += $2 }
     END {
-        printf "  lookups mapped, one by one   %12.0f per second and process   %8.0f ns each\n", 1e9 / (v["single_ns"] / n["single_ns"]), v["single_ns"] / n["single_ns"]
-        printf "  lookups mapped, in batches   %12.0f per second and process   %8.0f ns each\n", 1e9 / (v["batch_ns"] / n["batch_ns"]), v["batch_ns"] / n["batch_ns"]
-        printf "  lookups over the socket      %12.0f per second and process   %8.0f ns each\n", 1e6 / v["socket_us"], v["socket_us"] * 1e3
-        printf "  commits beside 4 readers     %12.0f per second, on '"$(nproc)"' processors that are all busy\n", v["commits"] / v["commit_seconds"]
+        printf "  lookups judged               %12d\n", v["lookups"]
+        printf "  heads judged                 %12d   none may be older than one that was seen before\n", v["heads"]
+        printf "  snapshots that nobody made   %12d   none may be found\n", v["misses"]
+        printf "  names judged                 %12d   half of them nobody'"'"'s\n", v["names"]
+        printf "  commits                      %12d   acknowledged, and read back at once\n", v["commits"]
         printf "  generations published        %12d\n", generations
-        printf "  answers judged               %12d\n", v["read_answers"] + v["write_answers"] + v["socket_answers"]
+        printf "  the daemon was away          %12.2f s   %d questions that needed it were refused and asked again\n", away, v["unreachable"]
+        printf "  longest wait                 %12.2f s   of a question; %.2f s of a commit\n", v["longest_ms"] / 1e3, v["longest_commit_ms"] / 1e3
         printf "  errors that readers noticed  %12d\n", v["errors"]
         printf "  wrong answers: %d\n", v["wrong"]
-        exit v["wrong"] != 0
+        exit v["wrong"] + v["errors"] != 0
     }' || status=1
 exit $status

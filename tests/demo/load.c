@@ -2,15 +2,20 @@
  * Load for the demo, as any program would make it: the public header only.  Every answer is judged; each process prints
  * lines `name value` that demo.sh adds up.
  *
- *   load fill TABLES VERSIONS          commit a synthetic history, one release per table
- *   load read SECONDS TABLES VERSIONS  look up random snapshots: one by one and in batches
+ *   load fill TABLES VERSIONS            commit a synthetic history, one release per table
+ *   load read SECONDS TABLES VERSIONS    look up random snapshots, one by one and in batches, and ask what memory alone
+ *                                        can't prove: heads, snapshots and names that aren't there
  *   load socket SECONDS TABLES VERSIONS  the same, one by one, without shared memory
  *   load write SECONDS TABLES VERSIONS   commit new snapshots, and read each back at once
+ *
+ * A daemon that is away is no error: what needed it is asked again until it is back, and counted.  The time of lookups is
+ * taken without the judging, and as the processor's, so that it is the same whoever else computes.
  */
 #include <skade.h>
 
 #include "synthetic.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -22,6 +27,13 @@ static double now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static double processor_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
@@ -95,34 +107,163 @@ static void fill(uint32_t tables, uint32_t versions)
     skade_close(s);
 }
 
-/* ---- read ---- */
+/* ---- judging ---- */
+
+#define MISSING 1000000 /* versions from here on are never committed, nor tables */
 
 struct judge {
     uint32_t tables, versions;
     uint64_t state;
-    uint64_t answers, wrong, errors;
+    uint32_t *newest;                       /* of each table: the newest version that was seen as its head */
+    uint64_t lookups, heads, misses, names; /* answers that were judged */
+    uint64_t wrong, errors;
+    uint64_t unreachable; /* times that no daemon answered, and the question was asked again */
+    double longest;       /* seconds that one question took in all */
 };
+
+static uint32_t pick_table(struct judge *j)
+{
+    j->state = synthetic_mix(j->state);
+    return (uint32_t)(j->state % j->tables);
+}
 
 static void pick(struct judge *j, uint32_t *t, uint32_t *v)
 {
-    j->state = synthetic_mix(j->state);
-    *t = (uint32_t)(j->state % j->tables);
+    *t = pick_table(j);
     *v = (uint32_t)(j->state >> 33) % j->versions;
 }
 
-static void judge(struct judge *j, int status, const char *where, uint32_t t, uint32_t v)
+/* Is R no answer because no daemon is there?  Then it may be asked again, in a moment. */
+static bool is_away(struct judge *j, int r)
+{
+    if (r != SKADE_EUNREACHABLE)
+        return false;
+    j->unreachable++;
+    nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    return true;
+}
+
+static void took(struct judge *j, double since)
+{
+    double seconds = now() - since;
+    j->longest = seconds > j->longest ? seconds : j->longest;
+}
+
+static void judge_lookup(struct judge *j, int status, const char *where, uint32_t t, uint32_t v)
 {
     char right[SYNTHETIC_LOCATION_MAX];
 
     synthetic_location(right, t, v);
-    j->answers++;
+    j->lookups++;
     if (status != 1)
         j->errors++;
     else if (strcmp(where, right) != 0)
         j->wrong++;
 }
 
-/* Some lookups one by one; returns the seconds that they took without judging them. */
+/* ---- questions ---- */
+
+static int resolve(skade *s, struct judge *j, skade_table table, int64_t id, struct skade_answer *a)
+{
+    double since = now();
+    int r;
+
+    do
+        r = skade_resolve(s, table, id, a);
+    while (is_away(j, r));
+    took(j, since);
+    return r;
+}
+
+static void ask_snapshot(skade *s, struct judge *j, const skade_table *numbers)
+{
+    char where[SYNTHETIC_LOCATION_MAX];
+    struct skade_answer a = SKADE_ANSWER(where, sizeof where);
+    uint32_t t, v;
+
+    pick(j, &t, &v);
+    judge_lookup(j, resolve(s, j, numbers[t], synthetic_id(t, v), &a), where, t, v);
+}
+
+/* A snapshot that nobody committed must not be there. */
+static void ask_missing_snapshot(skade *s, struct judge *j, const skade_table *numbers)
+{
+    char where[SYNTHETIC_LOCATION_MAX];
+    struct skade_answer a = SKADE_ANSWER(where, sizeof where);
+    uint32_t t, v;
+
+    pick(j, &t, &v);
+    int r = resolve(s, j, numbers[t], synthetic_id(t, MISSING + v), &a);
+    j->misses++;
+    j->errors += r < 0;
+    j->wrong += r == 1 || (r == 0 && a.status != SKADE_ENOSNAPSHOT);
+}
+
+/* The version that is the head, which never goes back; at first the last one that `fill` made. */
+static void ask_head(skade *s, struct judge *j, const skade_table *numbers, uint32_t t)
+{
+    char where[SYNTHETIC_LOCATION_MAX], right[SYNTHETIC_LOCATION_MAX];
+    struct skade_answer a = SKADE_ANSWER(where, sizeof where);
+    uint32_t v = j->newest[t];
+    double since = now();
+    int r;
+
+    do
+        r = skade_head(s, numbers[t], &a);
+    while (is_away(j, r));
+    took(j, since);
+    j->heads++;
+    if (r != 1) {
+        j->errors++;
+        return;
+    }
+    while (v < MISSING && synthetic_id(t, v) != a.snapshot)
+        v++;
+    synthetic_location(right, t, v);
+    if (v == MISSING || strcmp(where, right) != 0)
+        j->wrong++;
+    else
+        j->newest[t] = v;
+}
+
+static int find(skade *s, struct judge *j, uint32_t t, skade_table *ret)
+{
+    char name[32];
+    double since = now();
+    int r;
+
+    do
+        r = skade_find_table(s, synthetic_table(name, t), ret);
+    while (is_away(j, r));
+    took(j, since);
+    j->names++;
+    j->errors += r < 0;
+    return r;
+}
+
+static void ask_names(skade *s, struct judge *j, const skade_table *numbers)
+{
+    uint32_t t = pick_table(j);
+    skade_table table = 0;
+
+    int r = find(s, j, t, &table);
+    j->wrong += r == 0 || (r == 1 && table != numbers[t]);
+    j->wrong += find(s, j, MISSING + t, &table) == 1;
+}
+
+/* What shared memory can't prove without a daemon, and names. */
+static void ask_the_rest(skade *s, struct judge *j, const skade_table *numbers)
+{
+    for (int i = 0; i < 16; i++) {
+        ask_head(s, j, numbers, pick_table(j));
+        ask_missing_snapshot(s, j, numbers);
+        ask_names(s, j, numbers);
+    }
+}
+
+/* ---- read ---- */
+
+/* Some lookups one by one; returns the processor's seconds that they took without judging them. */
 static double read_singles(skade *s, struct judge *j, const skade_table *numbers,
                            char (*where)[SYNTHETIC_LOCATION_MAX])
 {
@@ -131,15 +272,15 @@ static double read_singles(skade *s, struct judge *j, const skade_table *numbers
 
     for (int i = 0; i < BATCH; i++)
         pick(j, &t[i], &v[i]);
-    double began = now();
+    double began = processor_now();
     for (int i = 0; i < BATCH; i++) {
         struct skade_answer a = SKADE_ANSWER(where[i], sizeof where[i]);
         status[i] = skade_resolve(s, numbers[t[i]], synthetic_id(t[i], v[i]), &a);
     }
-    double took = now() - began;
+    double seconds = processor_now() - began;
     for (int i = 0; i < BATCH; i++)
-        judge(j, status[i], where[i], t[i], v[i]);
-    return took;
+        judge_lookup(j, status[i], where[i], t[i], v[i]);
+    return seconds;
 }
 
 static double read_batch(skade *s, struct judge *j, const skade_table *numbers,
@@ -154,32 +295,25 @@ static double read_batch(skade *s, struct judge *j, const skade_table *numbers,
         a[i].table = numbers[t[i]];
         a[i].snapshot = synthetic_id(t[i], v[i]);
     }
-    double began = now();
+    double began = processor_now();
     skade_resolve_many(s, a, BATCH);
-    double took = now() - began;
+    double seconds = processor_now() - began;
     for (int i = 0; i < BATCH; i++)
-        judge(j, a[i].status, where[i], t[i], v[i]);
-    return took;
+        judge_lookup(j, a[i].status, where[i], t[i], v[i]);
+    return seconds;
 }
 
-static void print_judge(const char *what, const struct judge *j)
+static void print_judge(const struct judge *j)
 {
-    printf("%s_answers %llu\nwrong %llu\nerrors %llu\n", what, (unsigned long long)j->answers,
-           (unsigned long long)j->wrong, (unsigned long long)j->errors);
+    printf("lookups %llu\nheads %llu\nmisses %llu\nnames %llu\nwrong %llu\nerrors %llu\nunreachable "
+           "%llu\nlongest_ms %.0f\n",
+           (unsigned long long)j->lookups, (unsigned long long)j->heads, (unsigned long long)j->misses,
+           (unsigned long long)j->names, (unsigned long long)j->wrong, (unsigned long long)j->errors,
+           (unsigned long long)j->unreachable, j->longest * 1e3);
 }
 
-static int count_counter(void *arg, const char *name, uint64_t value, const char *unit, const char *kind,
-                         const char *help)
+static void read_mapped(skade *s, double seconds, struct judge *j, const skade_table *numbers)
 {
-    (void)arg, (void)unit, (void)kind, (void)help;
-    printf("client_%s %llu\n", name, (unsigned long long)value);
-    return 0;
-}
-
-static void read_mapped(double seconds, struct judge *j)
-{
-    skade *s = open_or_die(0);
-    skade_table *numbers = find_tables(s, j->tables);
     char(*where)[SYNTHETIC_LOCATION_MAX] = calloc(BATCH, sizeof *where);
     double single = 0, batch = 0, end = now() + seconds;
     uint64_t rounds = 0;
@@ -187,70 +321,101 @@ static void read_mapped(double seconds, struct judge *j)
     for (; now() < end; rounds++) {
         single += read_singles(s, j, numbers, where);
         batch += read_batch(s, j, numbers, where);
+        ask_the_rest(s, j, numbers);
     }
-    print_judge("read", j);
+    print_judge(j);
     printf("single_ns %.1f\nbatch_ns %.1f\n", single * 1e9 / (double)(rounds * BATCH),
            batch * 1e9 / (double)(rounds * BATCH));
-    skade_client_stats(s, count_counter, NULL);
     free(where);
-    free(numbers);
-    skade_close(s);
 }
 
-static void read_socket(double seconds, struct judge *j)
+static void read_socket(skade *s, double seconds, struct judge *j, const skade_table *numbers)
 {
-    skade *s = open_or_die(SKADE_NO_SHM);
-    skade_table *numbers = find_tables(s, j->tables);
-    char where[SYNTHETIC_LOCATION_MAX];
-    double began = now();
+    double asking = 0, end = now() + seconds;
+    uint64_t asked = 0;
 
-    while (now() < began + seconds) {
-        uint32_t t, v;
-        pick(j, &t, &v);
-        struct skade_answer a = SKADE_ANSWER(where, sizeof where);
-        judge(j, skade_resolve(s, numbers[t], synthetic_id(t, v), &a), where, t, v);
+    while (now() < end) {
+        double began = now();
+        for (int i = 0; i < 64; i++, asked++)
+            ask_snapshot(s, j, numbers);
+        asking += now() - began;
+        ask_the_rest(s, j, numbers);
     }
-    print_judge("socket", j);
-    printf("socket_us %.1f\n", (now() - began) * 1e6 / (double)j->answers);
-    free(numbers);
-    skade_close(s);
+    print_judge(j);
+    printf("socket_us %.1f\n", asking * 1e6 / (double)asked);
 }
 
 /* ---- write ---- */
 
-static void write_load(double seconds, struct judge *j)
+/* Commit the next version of table T; 0 or negative. */
+static int commit_next(skade *s, struct judge *j, const skade_table *numbers, uint32_t t)
 {
-    skade *s = open_or_die(0);
-    skade_table *numbers = find_tables(s, j->tables);
-    char where[SYNTHETIC_LOCATION_MAX], text[SYNTHETIC_LOCATION_MAX];
-    uint64_t commits = 0, longest_us = 0;
-    double end = now() + seconds, began = now();
+    char text[SYNTHETIC_LOCATION_MAX];
 
-    for (uint32_t v = j->versions; now() < end; v++)
-        for (uint32_t t = 0; t < j->tables && now() < end; t++) {
-            synthetic_location(text, t, v);
-            struct skade_commit c = { .size = sizeof c,
-                                      .table = numbers[t],
-                                      .flags = SKADE_INTRODUCES | SKADE_MOVES_HEAD | SKADE_WITH_SNAPSHOT,
-                                      .snapshot = synthetic_id(t, v),
-                                      .location = text };
-            double before = now();
-            int r = skade_commit(s, &c, NULL, NULL);
-            uint64_t took = (uint64_t)((now() - before) * 1e6);
-            longest_us = took > longest_us ? took : longest_us;
-            if (r < 0)
-                die(s, "commit", r);
-            commits++;
-            struct skade_answer a = SKADE_ANSWER(where, sizeof where);
-            judge(j, skade_resolve(s, numbers[t], synthetic_id(t, v), &a), where, t, v);
-            struct skade_answer head = SKADE_ANSWER(where, sizeof where);
-            judge(j, skade_head(s, numbers[t], &head), where, t, v);
-        }
-    print_judge("write", j);
-    printf("commits %llu\ncommit_seconds %.3f\nlongest_commit_us %llu\n", (unsigned long long)commits,
-           now() - began, (unsigned long long)longest_us);
+    synthetic_location(text, t, j->newest[t] + 1);
+    struct skade_commit c = { .size = sizeof c,
+                              .table = numbers[t],
+                              .flags = SKADE_INTRODUCES | SKADE_MOVES_HEAD | SKADE_WITH_SNAPSHOT,
+                              .snapshot = synthetic_id(t, j->newest[t] + 1),
+                              .location = text };
+    int r = skade_commit(s, &c, NULL, NULL);
+    if (r == 0)
+        j->newest[t]++;
+    return r;
+}
+
+static void write_load(skade *s, double seconds, struct judge *j, const skade_table *numbers)
+{
+    char where[SYNTHETIC_LOCATION_MAX];
+    uint64_t commits = 0;
+    double committing = 0, longest = 0;
+
+    for (uint32_t t = 0; t < j->tables; t++)
+        ask_head(s, j, numbers, t); /* where an earlier run ended */
+    double end = now() + seconds;
+    for (uint32_t t = 0; now() < end; t = (t + 1) % j->tables) {
+        double before = now();
+        int r = commit_next(s, j, numbers, t);
+        double one = now() - before;
+        if (r < 0)
+            die(s, "commit", r);
+        commits++;
+        committing += one;
+        longest = one > longest ? one : longest;
+        uint32_t v = j->newest[t];
+        struct skade_answer a = SKADE_ANSWER(where, sizeof where);
+        judge_lookup(j, resolve(s, j, numbers[t], synthetic_id(t, v), &a), where, t, v);
+        ask_head(s, j, numbers, t);
+        j->wrong += j->newest[t] != v; /* nobody else commits */
+    }
+    print_judge(j);
+    printf("commits %llu\ncommit_seconds %.3f\nlongest_commit_ms %.0f\n", (unsigned long long)commits,
+           committing, longest * 1e3);
+}
+
+/* ---- main ---- */
+
+static const struct {
+    const char *name;
+    void (*run)(skade *s, double seconds, struct judge *j, const skade_table *numbers);
+    unsigned flags;
+} loads[] = { { "read", read_mapped, 0 },
+              { "socket", read_socket, SKADE_NO_SHM },
+              { "write", write_load, 0 } };
+
+static int run(size_t load, double seconds, struct judge *j)
+{
+    skade *s = open_or_die(loads[load].flags);
+    skade_table *numbers = find_tables(s, j->tables);
+
+    j->newest = calloc(j->tables, sizeof *j->newest);
+    for (uint32_t t = 0; t < j->tables; t++)
+        j->newest[t] = j->versions - 1;
+    loads[load].run(s, seconds, j, numbers);
+    free(j->newest);
     free(numbers);
     skade_close(s);
+    return j->wrong || j->errors ? 1 : 0;
 }
 
 int main(int argc, char **argv)
@@ -259,20 +424,13 @@ int main(int argc, char **argv)
         fill((uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]));
         return 0;
     }
-    if (argc != 5) {
-        fprintf(stderr,
-                "usage: load fill TABLES VERSIONS | load read|socket|write SECONDS TABLES VERSIONS\n");
-        return 2;
+    for (size_t i = 0; argc == 5 && i < sizeof loads / sizeof loads[0]; i++) {
+        struct judge j = { .tables = (uint32_t)atoi(argv[3]),
+                           .versions = (uint32_t)atoi(argv[4]),
+                           .state = (uint64_t)getpid() };
+        if (strcmp(argv[1], loads[i].name) == 0)
+            return run(i, atof(argv[2]), &j);
     }
-    struct judge j = { .tables = (uint32_t)atoi(argv[3]),
-                       .versions = (uint32_t)atoi(argv[4]),
-                       .state = (uint64_t)getpid() };
-    double seconds = atof(argv[2]);
-    if (strcmp(argv[1], "read") == 0)
-        read_mapped(seconds, &j);
-    else if (strcmp(argv[1], "socket") == 0)
-        read_socket(seconds, &j);
-    else
-        write_load(seconds, &j);
-    return j.wrong ? 1 : 0;
+    fprintf(stderr, "usage: load fill TABLES VERSIONS | load read|socket|write SECONDS TABLES VERSIONS\n");
+    return 2;
 }

@@ -718,6 +718,35 @@ START_TEST(a_replaced_log_fails_one_call)
 }
 END_TEST
 
+/* Without shared memory: what the daemon told in its answers counts, and not only its hello. */
+START_TEST(an_older_copy_is_noticed_by_what_the_daemon_told)
+{
+    for (int told_by = 0; told_by < 3; told_by++) {
+        struct world *w = unpublished();
+        struct fake *f = fake_start(w, NULL, NULL);
+        skade *s = world_open(w, SKADE_NO_SHM);
+        uint64_t before = w->seq;
+        struct skade_answer a = answer();
+
+        world_commit(w, 1, 77, 100, "s3://later");
+        if (told_by == 0)
+            ck_assert_int_eq(resolve(s, 77), 1);
+        else if (told_by == 1)
+            ck_assert_int_eq(skade_head(s, 1, &a), 1);
+        else
+            ck_assert_int_ge(skade_ping(s), 0);
+        fake_stop(f);
+        world_go_back(w, before);
+        f = fake_start(w, NULL, NULL);
+        ck_assert_int_eq(resolve(s, 77), SKADE_EREPLACED);
+        ck_assert_ptr_nonnull(strstr(skade_errmsg(s), "look tables up again"));
+        ck_assert_int_eq(resolve(s, 77), 0);
+        skade_close(s);
+        fake_stop(f);
+    }
+}
+END_TEST
+
 Suite *client_ask_suite(void);
 Suite *client_ask_suite(void)
 {
@@ -747,6 +776,7 @@ Suite *client_ask_suite(void)
         tcase_add_test(t, a_cancelled_thread_finishes_its_call_first);
     tcase_add_test(t, a_callback_may_not_use_its_handle);
     tcase_add_test(t, a_replaced_log_fails_one_call);
+    tcase_add_test(t, an_older_copy_is_noticed_by_what_the_daemon_told);
     suite_add_tcase(suite, t);
     return suite;
 }

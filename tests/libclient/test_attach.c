@@ -88,6 +88,38 @@ START_TEST(a_name_that_is_borne_needs_no_daemon)
 }
 END_TEST
 
+static enum fake_verdict have_no_place(struct fake *f, const struct frame_header *h, const uint8_t *payload,
+                                       struct wr *out)
+{
+    (void)f, (void)h, (void)payload;
+    fake_error(out, 0, SKADE_EBUSY, "as many as max_connections allows");
+    return FAKE_CLOSE;
+}
+
+START_TEST(a_daemon_without_a_free_connection_leaves_names_and_hits)
+{
+    struct world *w = published();
+    struct fake *f = fake_start(w, have_no_place, NULL);
+    skade *s = world_open(w, 0);
+    struct skade_answer a = answer();
+    skade_table t = 0;
+
+    ck_assert_int_eq(skade_find_table(s, "shop.orders", &t), 1);
+    ck_assert_uint_eq(t, 1);
+    assert_resolves(s, t, 20, "s3://orders/20");
+    /* What could have changed is not said, and the refusal is quoted. */
+    ck_assert_int_eq(skade_find_table(s, "shop.none", &t), SKADE_EBUSY);
+    ck_assert_ptr_nonnull(strstr(skade_errmsg(s), "max_connections"));
+    ck_assert_int_eq(skade_head(s, 1, &a), SKADE_EBUSY);
+    skade_close(s);
+    s = world_open(w, SKADE_ALLOW_STALE);
+    ck_assert_int_eq(skade_head(s, 1, &a), 1);
+    ck_assert(a.flags & SKADE_STALE);
+    skade_close(s);
+    fake_stop(f);
+}
+END_TEST
+
 START_TEST(retired_snapshots_and_dropped_tables_need_no_daemon)
 {
     struct world *w = published();
@@ -688,6 +720,134 @@ START_TEST(the_old_log_s_leftover_page_is_not_mistaken_for_a_replacement)
 }
 END_TEST
 
+/* ---- an older copy of the same log --------------------------------------------------------------------- */
+
+/* W, which is published, becomes an older copy of itself that ends at SEQ, with another third commit; its
+ * daemon makes a new page. */
+static void go_back(struct world *w, uint64_t seq)
+{
+    struct control_page *old = w->page;
+
+    world_go_back(w, seq);
+    world_new_page(w);
+    world_publish(w);
+    atomic_store(&old->generation, CONTROL_RETIRED);
+}
+
+START_TEST(a_log_that_went_back_fails_one_call_and_is_followed_then)
+{
+    struct world *w = published();
+    struct fake *f = fake_start(w, NULL, NULL);
+    skade *s = world_open(w, 0);
+    struct skade_answer a = answer();
+
+    assert_resolves(s, 1, 30, "s3://orders/30");
+    fake_stop(f);
+    go_back(w, 3);
+    f = fake_start(w, NULL, NULL);
+    ck_assert_int_eq(skade_resolve(s, 1, 30, &a), SKADE_EREPLACED);
+    ck_assert_int_eq(a.status, SKADE_EREPLACED);
+    ck_assert_ptr_nonnull(strstr(skade_errmsg(s), "went back"));
+    ck_assert_ptr_nonnull(strstr(skade_errmsg(s), "event 4"));
+    ck_assert_int_eq(resolve(s, 1, 30), SKADE_ENOSNAPSHOT);
+    world_commit(w, 1, 30, 300, "s3://orders/other");
+    world_publish(w);
+    assert_resolves(s, 1, 30, "s3://orders/other");
+    ck_assert_uint_eq(handle_counter(s, "logs_replaced"), 1);
+    skade_close(s);
+    fake_stop(f);
+}
+END_TEST
+
+/* Nobody asked the page for its newest event before it was gone; the handle knows all the same. */
+START_TEST(what_a_page_came_to_know_after_it_was_attached_counts)
+{
+    struct world *w = published();
+    skade *s = world_open(w, 0);
+    struct skade_answer a = answer();
+
+    assert_resolves(s, 1, 10, "s3://orders/10");
+    world_commit(w, 1, 40, 400, "s3://orders/40"); /* event 5 */
+    struct fake *f = fake_start(w, NULL, NULL);
+    go_back(w, 4); /* what the handle saw when it attached */
+    ck_assert_int_eq(skade_resolve(s, 1, 10, &a), SKADE_EREPLACED);
+    assert_resolves(s, 1, 10, "s3://orders/10");
+    skade_close(s);
+    fake_stop(f);
+}
+END_TEST
+
+START_TEST(a_page_that_is_behind_is_left_alone_until_a_daemon_vouches_for_it)
+{
+    struct world *w = published();
+    skade *s = world_open(w, 0);
+
+    assert_resolves(s, 1, 30, "s3://orders/30");
+    go_back(w, 3);
+    for (int i = 0; i < 5; i++)
+        ck_assert_int_eq(resolve(s, 1, 30), SKADE_EUNREACHABLE);
+    ck_assert_uint_eq(handle_counter(s, "logs_replaced"), 0);
+    ck_assert_uint_ge(handle_counter(s, "strayed"), 1);
+    struct fake *f = fake_start(w, NULL, NULL);
+    ck_assert_int_eq(resolve(s, 1, 30), SKADE_EREPLACED);
+    ck_assert_int_eq(resolve(s, 1, 30), SKADE_ENOSNAPSHOT);
+    assert_resolves(s, 1, 20, "s3://orders/20");
+    skade_close(s);
+    fake_stop(f);
+}
+END_TEST
+
+/* A page of before, in another /dev/shm, beside a daemon that can be reached only now and then. */
+START_TEST(an_old_page_is_no_reason_to_believe_that_the_log_went_back)
+{
+    struct world *w = published();
+    struct fake *f = fake_start(w, NULL, NULL);
+    uint64_t dev = w->dev, ino = w->ino;
+
+    w->page = NULL; /* it stays as it is: nobody writes it any more */
+    w->dev = w->ino = 1;
+    f->epoch = 99;
+    world_commit(w, 1, 40, 400, "s3://orders/40");
+    skade *s = world_open(w, 0);
+    assert_resolves(s, 1, 40, "s3://orders/40");
+    fake_stop(f);
+    for (int i = 0; i < 5; i++)
+        ck_assert_int_eq(resolve(s, 1, 50), SKADE_EUNREACHABLE);
+    f = fake_start(w, NULL, NULL);
+    f->epoch = 99;
+    assert_resolves(s, 1, 40, "s3://orders/40");
+    ck_assert_uint_eq(handle_counter(s, "logs_replaced"), 0);
+    ck_assert(dev != 1 && ino != 1);
+    skade_close(s);
+    fake_stop(f);
+}
+END_TEST
+
+START_TEST(restarts_of_a_daemon_are_no_reason_either)
+{
+    struct world *w = published();
+    skade *s = world_open(w, 0);
+
+    for (int i = 0; i < 20; i++) {
+        struct fake *f = fake_start(w, NULL, NULL);
+        struct control_page *old = w->page;
+        assert_resolves(s, 1, 30, "s3://orders/30");
+        world_commit(w, 1, 100 + i, 1000 + i, "s3://orders/more");
+        assert_resolves(s, 1, 100 + i, "s3://orders/more");
+        if (i % 3 == 0)
+            fake_stop(f);
+        world_new_page(w);
+        if (i % 2 == 0)
+            world_publish(w);
+        atomic_store(&old->generation, CONTROL_RETIRED);
+        if (i % 3 != 0)
+            fake_stop(f);
+    }
+    ck_assert_uint_eq(handle_counter(s, "logs_replaced"), 0);
+    skade_close(s);
+}
+END_TEST
+
 /* ---- letting go ---------------------------------------------------------------------------------------- */
 
 static int maps_of(const struct world *w)
@@ -777,6 +937,7 @@ Suite *client_attach_suite(void)
     tcase_add_test(t, a_hit_needs_no_daemon);
     tcase_add_test(t, a_hit_holds_while_newer_commits_wait_in_the_tail);
     tcase_add_test(t, a_name_that_is_borne_needs_no_daemon);
+    tcase_add_test(t, a_daemon_without_a_free_connection_leaves_names_and_hits);
     tcase_add_test(t, retired_snapshots_and_dropped_tables_need_no_daemon);
     tcase_add_test(t, a_location_that_does_not_fit_says_how_long_it_is);
     tcase_add_loop_test(t, without_a_daemon_nothing_perishable_is_answered, 0, PERISHABLE);
@@ -801,6 +962,11 @@ Suite *client_attach_suite(void)
     tcase_add_test(t, a_damaged_file_and_no_daemon_say_so_at_open);
     tcase_add_test(t, a_replaced_log_fails_one_call_and_is_followed_then);
     tcase_add_test(t, a_replaced_log_is_noticed_without_a_daemon_too);
+    tcase_add_test(t, a_log_that_went_back_fails_one_call_and_is_followed_then);
+    tcase_add_test(t, what_a_page_came_to_know_after_it_was_attached_counts);
+    tcase_add_test(t, a_page_that_is_behind_is_left_alone_until_a_daemon_vouches_for_it);
+    tcase_add_test(t, an_old_page_is_no_reason_to_believe_that_the_log_went_back);
+    tcase_add_test(t, restarts_of_a_daemon_are_no_reason_either);
     tcase_add_test(t, the_old_log_s_leftover_page_is_not_mistaken_for_a_replacement);
     tcase_add_test(t, a_quiet_handle_maps_nothing_and_comes_back);
     tcase_add_test(t, no_descriptor_is_kept_but_the_socket);

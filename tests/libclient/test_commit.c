@@ -516,6 +516,12 @@ START_TEST(an_aborted_release_is_forgotten)
     ck_assert_int_eq(skade_release_add(s, c, 10), 0);
     skade_release_abort(s);
     ck_assert_int_eq(skade_release_end(s, NULL, NULL), SKADE_EINPUT);
+    const char *right = c[2].location;
+    c[2].location = "";
+    ck_assert_int_eq(skade_release_add(s, c, 3), SKADE_EINPUT);
+    skade_release_abort(s); /* leaves the story to be told */
+    ck_assert_str_eq(skade_errmsg(s), "commit 3 of the release (table 1): location: it is empty");
+    c[2].location = right;
     ck_assert_int_eq(skade_release_add(s, c, 3), 0);
     ck_assert_int_eq(skade_release_end(s, &first, &last), 0);
     ck_assert_uint_eq(last - first, 2);

@@ -234,7 +234,6 @@ static enum fake_verdict answer_tables(struct fake *f, const struct frame_header
     if (h->type != WIRE_TABLES)
         return FAKE_DEFAULT;
     ck_assert_int_eq(wire_read_tables(payload, h->len, &m), 0);
-    f->last_at = m.at;
     size_t at = frame_begin(out);
     wire_put_table_list(out, &(struct msg_table_list){ .at = 42 });
     size_t count_at = out->len - sizeof(uint32_t);
@@ -280,7 +279,7 @@ static int see_table(void *arg, const struct skade_table_info *t)
     return *n == 17 ? -17 : 0;
 }
 
-START_TEST(tables_come_by_name_page_by_page_as_of_one_moment)
+START_TEST(tables_come_by_name_page_by_page)
 {
     struct world *w = eventful(5);
     struct fake *f = fake_start(w, answer_tables, NULL);
@@ -290,7 +289,6 @@ START_TEST(tables_come_by_name_page_by_page_as_of_one_moment)
     ck_assert_int_eq(skade_tables(s, "t", count_table, &n), NAMES);
     ck_assert_int_eq(n, NAMES);
     ck_assert_uint_eq(f->seen[WIRE_TABLES], 3);
-    ck_assert_uint_eq(f->last_at, 42);
     n = 0;
     ck_assert_int_eq(skade_tables(s, "t", see_table, &n), -17);
     skade_close(s);
@@ -499,6 +497,28 @@ START_TEST(a_watch_notices_that_the_log_was_replaced)
 }
 END_TEST
 
+START_TEST(a_watch_ends_when_the_log_went_back)
+{
+    struct world *w = eventful(20);
+    struct fake *f = fake_start(w, NULL, NULL);
+    struct watcher watcher = { .s = world_open(w, SKADE_NO_SHM), .seen = { .w = w } };
+    pthread_t thread;
+
+    ck_assert_int_eq(pthread_create(&thread, NULL, watch_in_a_thread, &watcher), 0);
+    while (f->seen[WIRE_WATCH] == 0)
+        sched_yield();
+    fake_stop(f);
+    world_go_back(w, 15);
+    f = fake_start(w, NULL, NULL);
+    pthread_join(thread, NULL);
+    ck_assert_int_eq(watcher.result, SKADE_EREPLACED);
+    ck_assert_ptr_nonnull(strstr(skade_errmsg(watcher.s), "went back"));
+    ck_assert_int_ge(skade_ping(watcher.s), 0);
+    skade_close(watcher.s);
+    fake_stop(f);
+}
+END_TEST
+
 START_TEST(a_waiting_watch_can_be_cancelled_and_the_handle_lives)
 {
     struct world *w = eventful(20);
@@ -534,7 +554,7 @@ Suite *client_history_suite(void)
     tcase_add_test(t, what_a_callback_returns_ends_the_call_and_is_returned);
     tcase_add_loop_test(t, events_out_of_order_are_refused, 0, 7);
     tcase_add_test(t, pages_that_never_end_are_refused);
-    tcase_add_test(t, tables_come_by_name_page_by_page_as_of_one_moment);
+    tcase_add_test(t, tables_come_by_name_page_by_page);
     tcase_add_test(t, tables_that_come_again_are_refused);
     tcase_add_test(t, a_watch_without_patience_delivers_what_is_there);
     tcase_add_test(t, a_watch_delivers_what_comes_while_it_runs);
@@ -543,6 +563,7 @@ Suite *client_history_suite(void)
     tcase_add_test(t, a_watch_that_lost_its_daemon_fails_when_its_time_is_up);
     tcase_add_test(t, a_watch_without_a_daemon_fails_at_once);
     tcase_add_test(t, a_watch_notices_that_the_log_was_replaced);
+    tcase_add_test(t, a_watch_ends_when_the_log_went_back);
     if (!HAS_ASAN)
         tcase_add_test(t, a_waiting_watch_can_be_cancelled_and_the_handle_lives);
     suite_add_tcase(suite, t);

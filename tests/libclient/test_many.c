@@ -566,6 +566,39 @@ START_TEST(a_view_of_a_replaced_log_answers_from_its_maps_and_nothing_else)
 }
 END_TEST
 
+START_TEST(a_view_ends_when_its_log_went_back_and_a_new_one_is_good)
+{
+    struct world *w = layered();
+    struct fake *f = fake_start(w, NULL, NULL);
+    skade *s = world_open(w, 0);
+    struct skade_answer a = answer();
+    skade_view *v, *later;
+    skade_table t;
+
+    ck_assert_int_eq(skade_view_open(s, &v), 0);
+    fake_stop(f);
+    world_go_back(w, w->seq - 1);
+    w->page = NULL;
+    w->epoch = 77;
+    w->dev = w->ino = 1;
+    f = fake_start(w, NULL, NULL);
+    ck_assert_int_eq(skade_view_head(v, 1, &a), SKADE_EREPLACED);
+    world_create(w, "grown.again"); /* to where the view is */
+    ck_assert_int_eq(skade_view_head(v, 1, &a), SKADE_EREPLACED);
+    ck_assert_int_eq(skade_view_resolve(v, 1, id_of(1, 0), &a), 1);
+    ck_assert_int_eq(skade_find_table(s, "grown.again", &t), SKADE_EREPLACED);
+    ck_assert_int_eq(skade_view_open(s, &later), 0);
+    ck_assert_int_eq(skade_view_find_table(later, "grown.again", &t), 1);
+    unsigned char log[16];
+    skade_view_log(later, log);
+    ck_assert_mem_eq(log, w->log.b, sizeof log);
+    skade_view_close(v);
+    skade_view_close(later);
+    skade_close(s);
+    fake_stop(f);
+}
+END_TEST
+
 Suite *client_many_suite(void);
 Suite *client_many_suite(void)
 {
@@ -589,6 +622,7 @@ Suite *client_many_suite(void)
     tcase_add_test(t, a_view_that_its_maps_cover_needs_no_daemon_for_anything);
     tcase_add_test(t, a_view_opened_without_a_daemon_is_of_the_pages_moment);
     tcase_add_test(t, a_view_of_a_replaced_log_answers_from_its_maps_and_nothing_else);
+    tcase_add_test(t, a_view_ends_when_its_log_went_back_and_a_new_one_is_good);
     suite_add_tcase(suite, t);
     return suite;
 }

@@ -102,7 +102,6 @@ START_TEST(a_daemon_that_hangs_is_alive_while_its_heart_beats)
     skade *s = world_open_impatient(w, 100);
 
     ck_assert_int_eq(skade_stats(s, see_counter, &c), _i == 1 ? SKADE_ALIVE : SKADE_STALLED);
-    ck_assert_int_eq(s->timeout_ms, 100);
     skade_close(s);
     fake_stop(f);
 }
@@ -283,6 +282,7 @@ static enum fake_verdict verify_log(struct fake *f, const struct frame_header *h
 struct checks {
     int n;
     int damaged;
+    uint64_t checked, damaged_bytes; /* of what is damaged */
     char last[64], detail[300];
 };
 
@@ -290,9 +290,10 @@ static int see_check(void *arg, const char *object, uint64_t checked, uint64_t d
 {
     struct checks *c = arg;
 
-    (void)checked;
     c->n++;
     if (damaged) {
+        c->checked = checked;
+        c->damaged_bytes = damaged;
         c->damaged++;
         snprintf(c->detail, sizeof c->detail, "%s: %s", object, detail);
     }
@@ -348,9 +349,38 @@ START_TEST(verification_finds_a_flipped_byte)
     ck_assert_int_eq(stat(path, &st), 0);
     flip(path, st.st_size - 1);
     ck_assert_int_eq(skade_verify(s, 0, see_check, &c), SKADE_EDAMAGED);
+    ck_assert_int_eq(c.n, 4); /* the sound ones are told, too */
     ck_assert_int_eq(c.damaged, 1);
+    ck_assert_uint_eq(c.checked, (uint64_t)st.st_size);
+    ck_assert_uint_eq(c.damaged_bytes, c.checked);
     ck_assert_str_eq(c.last, "log");
     ck_assert_ptr_nonnull(strstr(c.detail, strrchr(path, '/') + 1));
+    seen = (struct segments){ .w = w };
+    ck_assert_int_eq(skade_segments(s, see_segment, &seen), 3);
+    ck_assert_int_eq(seen.linked, 3);
+    skade_close(s);
+    fake_stop(f);
+}
+END_TEST
+
+START_TEST(a_root_that_is_damaged_is_told_and_its_parts_as_far_as_it_can_be_read)
+{
+    struct world *w = published();
+    int full;
+    struct fake *f = fake_start(w, verify_log, &full);
+    skade *s = world_open(w, 0);
+    struct segments seen = { .w = w };
+    struct checks c = { .n = 0 };
+    const char *path = world_file(w, SHM_ROOT, w->generation);
+    struct stat st;
+
+    ck_assert_int_eq(stat(path, &st), 0);
+    flip(path, _i == 0 ? st.st_size - 1 : 20); /* in the content; in the header */
+    ck_assert_int_eq(skade_verify(s, 0, see_check, &c), SKADE_EDAMAGED);
+    ck_assert_int_eq(c.damaged, 1);
+    ck_assert_uint_eq(c.checked, (uint64_t)st.st_size);
+    ck_assert_ptr_nonnull(strstr(c.detail, strrchr(world_file(w, SHM_ROOT, w->generation), '/') + 1));
+    ck_assert_int_eq(skade_segments(s, see_segment, &seen), _i == 0 ? 3 : 1);
     skade_close(s);
     fake_stop(f);
 }
@@ -483,6 +513,7 @@ Suite *client_stats_suite(void)
     tcase_add_test(t, segments_that_cannot_be_seen_are_an_error_with_a_reason);
     tcase_add_loop_test(t, verification_is_of_the_maps_and_then_of_the_log, 0, 2);
     tcase_add_loop_test(t, verification_finds_a_flipped_byte, 0, 2);
+    tcase_add_loop_test(t, a_root_that_is_damaged_is_told_and_its_parts_as_far_as_it_can_be_read, 0, 2);
     tcase_add_test(t, clients_lag_by_the_generations_they_miss);
     tcase_add_loop_test(t, a_backup_is_complete_or_an_error, 0, 4);
     tcase_add_test(t, a_backup_that_cannot_be_written_says_so);

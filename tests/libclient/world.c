@@ -55,6 +55,18 @@ void world_replace_log(struct world *w)
     pthread_mutex_unlock(&w->lock);
 }
 
+void world_go_back(struct world *w, uint64_t seq)
+{
+    pthread_mutex_lock(&w->lock);
+    ck_assert_uint_le(seq, w->seq);
+    w->seq = seq;
+    w->tables = 0;
+    for (uint64_t i = 0; i < seq; i++)
+        w->tables += w->events[i].kind == EVENT_CREATE;
+    w->parts_count = 0;
+    pthread_mutex_unlock(&w->lock);
+}
+
 /* ---- the log ------------------------------------------------------------------------------------------- */
 
 /* Texts live as long as the process, too. */

@@ -53,6 +53,9 @@ uint64_t world_expire(struct world *w, uint32_t table, uint64_t watermark);
 /* Another log in the same directories: no events, no parts, another uuid.  Old files stay. */
 void world_replace_log(struct world *w);
 
+/* An older copy of the same log, which ends at SEQ: only the tables that were there.  Old files stay. */
+void world_go_back(struct world *w, uint64_t seq);
+
 /* ---- files --------------------------------------------------------------------------------------------- */
 
 /* A new control page with the next epoch at the well-known name; the old page, if any, is not retired. */

@@ -407,6 +407,12 @@ static void check_id(const struct generation *g, const struct history *h, uint32
     check_moment(h, &t, table, at);
     check_search(g, generation_search(g, table, id, at, &f), &f, e);
     check_answer(g, generation_find(g, table, id, at, &f), &f, &t);
+
+    char location[LOCATION_MAX];
+    check_answer(g, generation_resolve(g, table, id, at, &f, location, sizeof location), &f, &t);
+    if (t.status == 1)
+        ALWAYS(f.located && f.location_len == e->text.len &&
+               memcmp(location, e->text.data, e->text.len) == 0);
 }
 
 static void check_time(const struct generation *g, const struct history *h, uint32_t table, int64_t time_us,
@@ -426,6 +432,9 @@ static void check_heads(const struct generation *g, const struct history *h, uin
     struct truth t = by_rules(h, table, e, at);
     struct found f;
 
+    const struct event *last = best_head(h, table, INT64_MAX, SEQ_MAX, newer);
+    if (e && e->kind == EVENT_COMPACT && last->seq > at && t.status != SKADE_ENOTABLE)
+        t = (struct truth){ -EAGAIN, e, 0 }; /* what it carried over, the daemon knows */
     check_search(g, generation_search_head(g, table, at, &f), &f, e);
     check_answer(g, generation_head(g, table, at, &f), &f, &t);
     e = best_head(h, table, INT64_MAX, at, earlier);

@@ -285,12 +285,31 @@ static void check_found(const struct part *p, const struct event *e, int r, cons
     ALWAYS(again.ref == hit->ref);
 }
 
+/* Row and location in one go: the same as one after the other, whatever room there is. */
+static void check_resolve(const struct part *p, const struct event *e, uint32_t table, int64_t id)
+{
+    char buf[LOCATION_MAX];
+    struct part_hit hit;
+    size_t len = 0;
+    int r = part_resolve(p, table, id, &hit, buf, sizeof buf, &len);
+
+    check_hit(e, r, &hit);
+    if (!e)
+        return;
+    ALWAYS(len == e->text.len && memcmp(buf, e->text.data, len) == 0);
+    buf[0] = '~';
+    if (len > 0)
+        ALWAYS(part_resolve(p, table, id, &hit, buf, len - 1, &len) == 1 && len == e->text.len &&
+               buf[0] == '~');
+}
+
 static void check_find(const struct part *p, const struct world *w, uint32_t table, int64_t id)
 {
     struct part_hit hit;
     const struct event *e = model_find(w, table, id);
     int r = part_find(p, table, id, &hit);
     check_found(p, e, r, &hit);
+    check_resolve(p, e, table, id);
     r = part_find_by_tree(p, table, id, &hit);
     check_found(p, e, r, &hit);
 }
@@ -1030,6 +1049,10 @@ static void ask_everything(struct part *p, const struct world *w)
         if (part_find(p, e->table, e->snapshot, &hit) == 1)
             ALWAYS(part_location(p, hit.ref, buf, sizeof buf, NULL) <= LOCATION_MAX);
         check_damaged(p, part_find_by_tree(p, e->table, e->snapshot, &hit), &hit, e->table);
+        char text[LOCATION_MAX];
+        size_t len;
+        check_damaged(p, part_resolve(p, e->table, e->snapshot, &hit, text, sizeof text, &len), &hit,
+                      e->table);
         check_damaged(p, part_head(p, e->table, e->seq, &hit), &hit, e->table);
         check_damaged(p, part_as_of(p, e->table, e->time_us, e->seq, &hit), &hit, e->table);
         check_damaged(p, part_earliest(p, e->table, e->seq, &hit), &hit, e->table);

@@ -31,7 +31,7 @@ enum {
     STATS = 23
 };
 enum { WELCOME = 64, ERROR = 65, PONG = 66, COMMITTED = 71 };
-enum { REQUESTS_END = 24, ANSWERS_END = 90 };
+enum { REQUESTS_END = 36, ANSWERS_END = 90 };
 
 static pid_t daemon_pid;
 static uint64_t state = 1;
@@ -172,11 +172,13 @@ static bool receive_exactly(int fd, void *to, size_t len)
     return true;
 }
 
+static uint8_t payload[1 << 21]; /* of the frame that was received last */
+static uint32_t payload_len;
+
 /* The type of the next frame; 0: the daemon closed. */
 static unsigned receive_frame(int fd)
 {
     uint8_t header[HEADER];
-    static uint8_t payload[1 << 21];
     uint32_t len;
     uint16_t type;
 
@@ -186,6 +188,7 @@ static unsigned receive_frame(int fd)
     memcpy(&type, header + 4, 2);
     if (len > sizeof payload || !receive_exactly(fd, payload, len))
         die("the daemon sent a frame of %u bytes of type %u", len, type);
+    payload_len = len;
     return type;
 }
 
@@ -203,6 +206,15 @@ static void must_be_closed(int fd, const char *what)
         if (type != ERROR && type != WELCOME)
             die("%s: the daemon answered with %u", what, type);
     close(fd);
+}
+
+/* An error with these words, and the end. */
+static void must_be_refused(int fd, const char *words)
+{
+    must_receive(fd, ERROR, words);
+    if (!memmem(payload, payload_len, words, strlen(words)))
+        die("the daemon's refusal doesn't say \"%s\"", words);
+    must_be_closed(fd, words);
 }
 
 static int greet(void)
@@ -409,18 +421,18 @@ static void wrong_order(const struct health *h)
         int fd = connect_raw();
         put_empty(&b, type, 1);
         send_all(fd, &b);
-        must_be_closed(fd, "a request before hello");
+        must_be_refused(fd, "a request before HELLO");
         free(b.data);
     }
     struct bytes twice = { 0 }, zero = { 0 };
     int fd = greet();
     put_hello(&twice, "again");
     send_all(fd, &twice);
-    must_be_closed(fd, "a second hello");
+    must_be_refused(fd, "a second HELLO");
     fd = greet();
     put_empty(&zero, PING, 0);
     send_all(fd, &zero);
-    must_be_closed(fd, "a request without a number");
+    must_be_refused(fd, "a request without a number");
     free(twice.data);
     free(zero.data);
     must_be_well(h, "requests in a wrong order");

@@ -3,7 +3,8 @@
  * handles of every kind, whose answers must be those of the model, to the last field.
  *
  *     handles   mapped; without shared memory; verifying; one that is seldom used and holds an old map; one of a process
- *               that was forked with a handle in use; views of earlier moments
+ *               that was forked with a handle in use; views of earlier moments; a watcher that sees every event once and
+ *               in order, whatever becomes of the daemon
  *     trouble   restarts, kill -9, kill at a fail point within a change, a full disk, publication and rebuilds that fail,
  *               no daemon at all for a while
  *
@@ -186,6 +187,13 @@ struct made {
     size_t count;
 };
 
+/* A process that watches and passes on what it sees. */
+struct watcher {
+    pid_t pid;
+    int fd;
+    uint64_t next; /* what it must see next */
+};
+
 struct world {
     struct daemon daemon;
     struct keeper keeper;
@@ -193,6 +201,7 @@ struct world {
     uint64_t random;
     skade *handle[HANDLES]; /* FORKED: NULL */
     int forked_fd;
+    struct watcher watcher;
     struct view view[VIEWS];
     bool down;     /* no daemon: "unreachable" is honest */
     bool crashing; /* the daemon may die within a change */
@@ -582,6 +591,102 @@ static void ask_since(struct world *w, enum handle h)
         die("%s: %lld events after %llu, limit %llu, of %llu: %s", k.who, (long long)r,
             (unsigned long long)after, (unsigned long long)limit, (unsigned long long)there,
             skade_errmsg(w->handle[h]));
+}
+
+/* ---- watching -------------------------------------------------------------------------------------------------------------------- */
+
+#define WATCH_ENDS 37 /* events after which the watcher ends its watch and begins another one */
+
+/* An event on its way from the watcher, its texts with it. */
+struct seen {
+    struct skade_event e;
+    char name[SKADE_NAME_MAX + 1], old_name[SKADE_NAME_MAX + 1], location[SKADE_LOCATION_MAX + 1];
+};
+
+struct watching {
+    int fd;
+    uint64_t last; /* seen and passed on */
+};
+
+/* Whoever asks decides how fast it goes: a full socket makes it a slow watcher. */
+static int pass_on(void *arg, const struct skade_event *e)
+{
+    struct watching *t = arg;
+    static struct seen m;
+
+    m.e = *e;
+    snprintf(m.name, sizeof m.name, "%s", e->name);
+    snprintf(m.old_name, sizeof m.old_name, "%s", e->old_name);
+    snprintf(m.location, sizeof m.location, "%s", e->location);
+    if (send(t->fd, &m, sizeof m, MSG_NOSIGNAL) != (ssize_t)sizeof m)
+        exit(0);
+    t->last = e->seq;
+    return e->seq % WATCH_ENDS == 0;
+}
+
+static void watch_for_ever(int fd)
+{
+    struct watching t = { .fd = fd };
+    skade *s = open_handle(0, TIMEOUT_MS);
+
+    for (;;) {
+        int r = skade_watch(s, t.last, -1, pass_on, &t);
+        if (r < 0 && !is_away(r)) /* a watch begins only when there is a daemon */
+            die_of(s, "watch", r);
+    }
+}
+
+static void watcher_start(struct watcher *k)
+{
+    int ends[2];
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+        die("socketpair: %s", strerror(errno));
+    k->next = 1;
+    k->pid = fork_child();
+    if (k->pid == 0) {
+        close(ends[0]);
+        watch_for_ever(ends[1]);
+    }
+    close(ends[1]);
+    k->fd = ends[0];
+}
+
+/* The next event that it saw is the next one of the model.  False: with FLAGS there is none. */
+static bool watcher_saw(struct world *w, int flags)
+{
+    static struct seen m;
+    struct walk k = { w, "watcher", 0, w->watcher.next, UINT64_MAX, true };
+
+    ssize_t n = recv(w->watcher.fd, &m, sizeof m, flags);
+    if (n <= 0 && flags)
+        return false;
+    if (n != (ssize_t)sizeof m)
+        die("the watcher is gone");
+    m.e.name = m.name; /* they were another process's */
+    m.e.old_name = m.old_name;
+    m.e.location = m.location;
+    walk_event(&k, &m.e);
+    w->watcher.next++;
+    return true;
+}
+
+/* It sees everything that has happened. */
+static void watch(struct world *w)
+{
+    while (w->watcher.next <= w->model.seq)
+        watcher_saw(w, 0);
+}
+
+/* And nothing else. */
+static void watcher_end(struct world *w)
+{
+    watch(w);
+    kill(w->watcher.pid, SIGKILL);
+    reap(w->watcher.pid);
+    while (watcher_saw(w, MSG_DONTWAIT))
+        ;
+    close(w->watcher.fd);
 }
 
 struct listing {
@@ -1243,6 +1348,8 @@ static void step(struct world *w)
     else
         do_change(w);
     ask_something(w);
+    if (chance(w, 10))
+        watch(w);
 }
 
 /* ---- main --------------------------------------------------------------------------------------------------------------------------- */
@@ -1283,6 +1390,7 @@ int main(int argc, char **argv)
 
     w.keeper = keeper_start(&w.daemon);
     order(&w.keeper, "s");
+    watcher_start(&w.watcher);
     open_handles(&w);
     for (long i = 0; i < steps; i++)
         step(&w);
@@ -1292,6 +1400,7 @@ int main(int argc, char **argv)
     order(&w.keeper, "s");
     for (int i = 0; i < 100; i++)
         ask_something(&w);
+    watcher_end(&w);
     close_handles(&w);
     order(&w.keeper, "t");
     printf("%ld steps, %llu events, %llu questions, %llu unreachable, %llu crashes, %llu restarts\n", steps,

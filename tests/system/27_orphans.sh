@@ -11,6 +11,15 @@ for who in early head miss name; do
     answers $who "1 s3://lake/orders/v1" head 1
     answers $who "1 map" from
 done
+# They see the heart beat, and so believe the page for a while without asking anybody.
+heartbeat() { od -An -t u8 -j 512 -N 8 "$shm"/skade.*.default.v1.ctl | tr -d ' '; }
+has_beaten() { [ "$(heartbeat)" != "$1" ]; }
+for beat in 1 2 3; do
+    before=$(heartbeat)
+    for who in early head miss name; do answers $who "1 s3://lake/orders/v1" head 1; done
+    until_true has_beaten "$before"
+done
+for who in early head miss name; do answers $who "1 s3://lake/orders/v1" head 1; done
 kill -STOP "$daemon" # so that the names aren't made anew
 rm "$shm"/skade.*.ctl
 crash

@@ -12,8 +12,11 @@ start --rebuild-idle 5ms
 formula create 3
 formula commit 3 0 5
 for round in 1 2 3; do
+    # Nothing is left in the write-ahead file: folded into the database it would be room for many commits.
+    stop
+    start --rebuild-idle 5ms
     before=$(counter log_full)
-    dd if=/dev/zero of="$place/small/filler" bs=64k 2>/dev/null || true
+    dd if=/dev/zero of="$place/small/filler" bs=4k 2>/dev/null || true
     formula stream 3 $((round * 100)) $((round * 100 + 100)) >"$place/made" & load=$!
     until_true is_full "$before"
     expect 1 ctl commit lake.t00000 s3://lake/too/much --snapshot $round 2>"$place/err"

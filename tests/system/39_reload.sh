@@ -24,7 +24,13 @@ same "still nothing is indexed" 0 "$(counter covered_seq)"
 config "rebuild_threshold = 10" "rebuild_idle = 1h"
 reload
 formula commit 2 30 50
+grep -q "for a restart wait" "$place/skaded.log" && fail "something waits for a restart: $(cat "$place/skaded.log")"
 indexed() { [ "$(counter covered_seq)" -ge 90 ]; }
 until_true indexed
 formula verify 2 50
+
+config "rebuild_threshold = 10" "rebuild_idle = 1h" "sync = normal" "shm_dir = /elsewhere" "parts_max = 5"
+reload
+grep -q "reloaded; for a restart wait shm_dir, sync$\|reloaded; for a restart wait sync$" "$place/skaded.log" ||
+    fail "the log doesn't name what waits for a restart: $(cat "$place/skaded.log")"
 stop

@@ -24,6 +24,7 @@ echo "- no role"
 round
 expect 8 other resolve shop.orders 11 2>"$place/err"
 expect 8 other ping 2>"$place/err"
+grep -q "options read, write, admin" "$place/err" || fail "the refusal doesn't say what to do: $(cat "$place/err")"
 expect 8 other commit shop.orders s3://x 2>"$place/err"
 stop
 
@@ -32,6 +33,13 @@ round --write root
 expect 8 other ping 2>"$place/err"
 grep -q "uid 65534" "$place/err" || fail "the refusal doesn't say who: $(cat "$place/err")"
 expect 8 other resolve shop.orders 11 2>"$place/err"
+expect 8 other segments 2>"$place/err"
+stop
+
+echo "- write without read"
+round --write nobody
+expect 0 other ping >/dev/null
+expect 8 other segments 2>"$place/err"
 stop
 
 echo "- read"
@@ -65,6 +73,87 @@ echo "- admin"
 round --read '*' --admin nobody
 expect 0 other reindex >/dev/null
 expect 0 other clients >/dev/null
+stop
+
+# ---- directories that were there before, and maps ----
+
+modes() { (cd "$shm" && for kind in ctl root part; do stat -c "$kind %a" skade.*."$kind"; done | sort -u | xargs); }
+places() { echo "run $(stat -c %a "$run") tables $(stat -c %a "$data/tables")"; }
+have() { [ "$(modes)" = "$1" ] && [ "$(places)" = "$2" ]; }
+closed=("ctl 600 part 400 root 400" "run 700 tables 700")
+open=("ctl 644 part 444 root 444" "run 755 tables 755")
+asks_by_map() {
+    WRAP="setpriv --reuid 65534 --regid 65534 --clear-groups" B=$place/bin asker "$1"
+    answers "$1" "1 s3://lake/orders/v1" resolve 1 11
+    answers "$1" "1 map" from
+}
+
+echo "- a role for an instance that ran without any"
+round
+stop
+start --rebuild-idle 5ms --read '*'
+until_true have "${open[@]}"
+asks_by_map late
+stop
+start --rebuild-idle 5ms
+until_true have "${closed[@]}"
+expect 8 other ping 2>"$place/err"
+stop
+
+echo "- a directory that skaded didn't make is its owner's"
+rm -rf "$run"
+mkdir -m 700 "$run"
+start --rebuild-idle 5ms --read '*'
+same "the run directory's mode" 700 "$(stat -c %a "$run")"
+grep -q "chmod 0755 $run" "$place/skaded.log" || fail "the log names no cure"
+expect 8 other ping 2>"$place/err"
+grep -q "chmod 0755" "$place/err" || fail "the refusal names no cure: $(cat "$place/err")"
+chmod 755 "$run"
+asks_by_map tardy
+stop
+rm -rf "$run"
+
+echo "- another instance in the same directory keeps it open"
+round --read '*'
+stop
+touch "$run/other.shm"
+start --rebuild-idle 5ms
+same "the run directory's mode" 755 "$(stat -c %a "$run")"
+stop
+rm "$run/other.shm"
+
+echo "- given and taken back by SIGHUP"
+: >"$place/skaded.conf"
+round --config "$place/skaded.conf"
+ctl create shop.rows >/dev/null
+echo one | ctl append shop.rows >/dev/null
+same "modes below tables" "d 755 f 444" "$(find "$data/tables" -mindepth 1 -printf '%y %m\n' | sort -u | xargs)"
+expect 8 other scan shop.rows 2>"$place/err"
+ctl reindex >/dev/null
+same "modes" "${closed[*]}" "$(modes) $(places)"
+expect 8 other ping 2>"$place/err"
+printf 'read = *\n' >"$place/skaded.conf"
+kill -HUP "$daemon"
+until_true have "${open[@]}"
+asks_by_map granted
+same "rows from before the grant" one "$(other scan shop.rows)"
+: >"$place/skaded.conf"
+kill -HUP "$daemon"
+until_true have "${closed[@]}"
+expect 8 other resolve shop.orders 11 2>"$place/err"
+same "files that can be read" 0 "$(setpriv --reuid 65534 --regid 65534 --clear-groups find "$data/tables" "$shm" -type f -readable 2>/dev/null | wc -l)"
+until [ "$(ask granted resolve 1 11)" = EDENIED ]; do kill -0 "$daemon"; done
+answers granted EDENIED head 1
+ctl commit shop.orders s3://lake/orders/v2 --snapshot 12 >/dev/null
+ctl reindex >/dev/null
+same "modes of what is published later" "${closed[*]}" "$(modes) $(places)"
+same "for others" s3://lake/orders/v2 "$(ctl resolve shop.orders 12 | cut -f3)"
+printf 'read = @nogroup\n' >"$place/skaded.conf"
+kill -HUP "$daemon"
+by_group() { have "ctl 640 part 440 root 440" "run 755 tables 750"; }
+until_true by_group
+same "the group" nogroup "$(stat -c %G "$shm"/skade.*.part "$data/tables" | sort -u)"
+asks_by_map member
 stop
 
 echo "- taken back by SIGHUP"

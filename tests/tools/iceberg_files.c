@@ -173,6 +173,7 @@ const char *real_data(void)
     snprintf(path, sizeof path, "%s/iceberg", dir ? dir : "../shared/data");
     if (access(path, R_OK | X_OK) == 0)
         return path;
-    fprintf(stderr, "skipped: no real Iceberg metadata at %s (SKADE_TEST_DATA says where)\n", path);
+    fprintf(stderr, "skipped: there is no folder %s; SKADE_TEST_DATA is the folder that has iceberg/ in it\n",
+            path);
     return NULL;
 }

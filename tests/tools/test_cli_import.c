@@ -327,11 +327,42 @@ START_TEST(every_import_after_every_prefix_ends_alike)
         for (size_t i = 0; i < 6; i++) {
             uint8_t uuid[16];
             import_row_uuid(&plan, i, 7, uuid);
-            ck_assert_mem_eq(uuid, history[i].uuid, 16);
+            ck_assert_mem_eq(uuid, history[i].uuid, IMPORT_UUID_SAYS);
             ck_assert_int_eq(history[i].time_us, rows[i].time_us);
         }
         teardown();
     }
+}
+END_TEST
+
+/* The uuid of the first row that another import of the same would send. */
+static void first_uuid(uint8_t ret[16], bool *moves_head)
+{
+    struct skade_commit c;
+
+    ck_assert_int_eq(compare(), IMPORT_SAME);
+    ck_assert_uint_gt(delta.row_count, 0);
+    import_delta_commit(&delta, 0, &c);
+    memcpy(ret, c.uuid, 16);
+    *moves_head = delta.moves_head;
+}
+
+START_TEST(of_two_imports_at_once_each_has_a_release_of_its_own_if_it_moves_the_head)
+{
+    uint8_t a[16], b[16];
+    bool moves;
+
+    plan_versions(versions, 2);
+    first_uuid(a, &moves);
+    first_uuid(b, &moves);
+    ck_assert(moves);
+    ck_assert_mem_ne(a, b, 16);
+    somebody_commits("file:///t/v9", 900, SKADE_WITH_SNAPSHOT | SKADE_INTRODUCES | SKADE_MOVES_HEAD, 1 << 20);
+    somebody_commits(versions[0], 0, 0, 0);
+    first_uuid(a, &moves);
+    first_uuid(b, &moves);
+    ck_assert(!moves);
+    ck_assert_mem_eq(a, b, 16);
 }
 END_TEST
 
@@ -394,6 +425,7 @@ Suite *cli_import_suite(void)
     tcase_add_test(t, a_rollback_moves_the_head_back_once);
     tcase_add_test(t, a_snapshot_known_from_elsewhere_still_moves_the_head);
     tcase_add_test(t, every_import_after_every_prefix_ends_alike);
+    tcase_add_test(t, of_two_imports_at_once_each_has_a_release_of_its_own_if_it_moves_the_head);
     tcase_add_test(t, a_thousand_files_are_told_apart);
     suite_add_tcase(s, t);
     return s;

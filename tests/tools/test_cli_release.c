@@ -58,6 +58,21 @@ START_TEST(a_short_line_moves_the_head_to_no_snapshot)
 }
 END_TEST
 
+/* As our own JSON says it.  Only base gives null a meaning. */
+START_TEST(null_is_as_if_the_field_were_not_there)
+{
+    ck_assert_int_eq(
+        parse("{\"table\":\"t\",\"location\":\"x\",\"snapshot\":null,\"time\":null,\"uuid\":null,"
+              "\"side\":null}"),
+        0);
+    ck_assert_uint_eq(line.commit.flags, SKADE_MOVES_HEAD);
+    ck_assert_uint_eq(line.commit.base, SKADE_BASE_ANY);
+    ck_assert_int_eq(line.commit.has_time, 0);
+    ck_assert_int_eq(parse("{\"table\":\"t\",\"location\":\"x\",\"base\":null}"), 0);
+    ck_assert_uint_eq(line.commit.base, SKADE_BASE_NONE);
+}
+END_TEST
+
 START_TEST(ids_are_integers_or_strings_in_their_full_range)
 {
     static const struct {
@@ -135,7 +150,10 @@ START_TEST(what_is_wrong_is_named)
         { "{\"table\":\"t\",\"location\":\"x\",\"snapshot\":1.0}", "snapshot is not an integer" },
         { "{\"table\":\"t\",\"location\":\"x\",\"snapshot\":1e3}", "snapshot is not an integer" },
         { "{\"table\":\"t\",\"location\":\"x\",\"snapshot\":\"\"}", "snapshot is not an integer" },
-        { "{\"table\":\"t\",\"location\":\"x\",\"snapshot\":null}", "snapshot is neither" },
+        { "{\"table\":null,\"location\":\"x\"}", "table is not a string" },
+        { "{\"table\":\"t\",\"location\":\"x\",\"snapshot\":null,\"snapshot\":1}",
+          "snapshot is given twice" },
+        { "{\"table\":\"t\",\"location\":\"x\",\"snapshot\":null,\"side\":true}", "side needs a snapshot" },
         { "{\"table\":\"t\",\"location\":\"x\",\"snapshot\":true}", "snapshot is neither" },
         { "{\"table\":\"t\",\"location\":\"x\",\"snapshot\":{}}", "snapshot is an object" },
         { "{\"table\":\"t\",\"location\":\"x\",\"snapshot\":[1]}", "snapshot is an array" },
@@ -224,6 +242,7 @@ Suite *cli_release_suite(void)
 
     tcase_add_test(t, a_full_line_says_a_commit);
     tcase_add_test(t, a_short_line_moves_the_head_to_no_snapshot);
+    tcase_add_test(t, null_is_as_if_the_field_were_not_there);
     tcase_add_test(t, ids_are_integers_or_strings_in_their_full_range);
     tcase_add_test(t, times_are_integers_or_texts);
     tcase_add_test(t, what_is_wrong_is_named);

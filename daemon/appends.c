@@ -1,0 +1,400 @@
+#include "appends.h"
+
+#include "checksum.h"
+#include "compactions.h"
+#include "entry_writer.h"
+#include "indexer.h"
+#include "inflow.h"
+#include "leases.h"
+#include "store.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct append {
+    struct inflow in; /* first: ops get a pointer to it */
+    struct append *next;
+    uint32_t table, n;
+    uint64_t seen_seq; /* the log's newest event when it began */
+    struct uuid uuid;
+    int dir, fd;
+    struct entry_writer *writer;
+    struct entry_sum sum;
+    int64_t snapshot;
+    char location[LOCATION_MAX + 1];
+};
+
+/* All there are, also those whose session is gone: what becomes of them isn't settled yet. */
+static struct append *appends;
+
+static struct append *append_of(struct inflow *in)
+{
+    return (struct append *)in;
+}
+
+/* ---- on a worker --------------------------------------------------------------------------------------------------- */
+
+static void close_file(struct append *a)
+{
+    entry_writer_close(a->writer);
+    a->writer = NULL;
+    if (a->fd >= 0)
+        close(a->fd);
+    a->fd = -1;
+}
+
+static int open_file(struct append *a)
+{
+    struct store *store = a->in.server->store;
+    struct entry_writer_options options = { .log = a->in.server->origin, /* never changes */
+                                            .uuid = a->uuid,
+                                            .table = a->table,
+                                            .seen_seq = a->seen_seq };
+    a->dir = store_dir(store, a->table, a->n, &a->in.msg);
+    if (a->dir < 0)
+        return a->dir;
+    a->fd = store_temp(store, a->dir, &a->in.msg);
+    if (a->fd < 0)
+        return a->fd;
+    options.temp_dir = a->dir;
+    return entry_writer_open(&a->writer, a->fd, &options, &a->in.msg);
+}
+
+static int take_record(struct inflow *in, const struct row_record *r)
+{
+    struct append *a = append_of(in);
+    bool more = r->flags & ROW_MORE;
+
+    if (r->flags & ROW_TIMED)
+        return fail(&in->msg, SKADE_EPROTOCOL, "an append's rows get the time of its commit");
+    int result = a->writer ? 0 : open_file(a);
+    if (result == 0 && !more)
+        result = entry_begin(a->writer, r->flags & (ROW_KEYED | ROW_DELETE), r->key, &in->msg);
+    if (result == 0 && r->value.len)
+        result = entry_piece(a->writer, r->value.data, r->value.len, &in->msg);
+    if (result == 0 && !(r->flags & ROW_GOES_ON))
+        result = entry_end(a->writer, &in->msg);
+    return result;
+}
+
+static void drop_file(struct inflow *in)
+{
+    close_file(append_of(in)); /* its room is free again at once */
+}
+
+static void run_seal(struct inflow *in)
+{
+    struct append *a = append_of(in);
+
+    if (!a->writer) /* no rows came at all */
+        return;
+    in->error = entry_writer_seal(a->writer, &a->sum, &in->msg);
+    if (in->error == 0 && a->sum.rows != in->rows_expected)
+        in->error = fail(&in->msg, SKADE_EPROTOCOL, "%" PRIu64 " rows arrived of %" PRIu64, a->sum.rows,
+                         in->rows_expected);
+    entry_writer_close(a->writer);
+    a->writer = NULL;
+}
+
+static struct store_file named_file(const struct append *a)
+{
+    return (struct store_file){ .fd = a->fd, .kind = NAME_ENTRIES };
+}
+
+static void run_link(struct inflow *in)
+{
+    struct append *a = append_of(in);
+    struct store_file file = named_file(a);
+
+    in->error = store_link(in->server->store, a->dir, &a->uuid, &file, 1, &in->msg);
+    if (in->error == -EEXIST)
+        in->error = fail(&in->msg, SKADE_EINPUT, "this uuid came before: make a new one for a new append");
+}
+
+static void run_unlink(struct inflow *in)
+{
+    struct append *a = append_of(in);
+    struct store_file file = named_file(a);
+
+    store_unlink(in->server->store, a->dir, &a->uuid, &file, 1);
+}
+
+static void run_settle(struct inflow *in)
+{
+    store_settle(in->server->store, append_of(in)->dir, &append_of(in)->uuid);
+    store_refill(in->server->store);
+}
+
+/* ---- the end of it -------------------------------------------------------------------------------------------------------- */
+
+static void free_append(struct inflow *in)
+{
+    struct append *a = append_of(in), **link = &appends;
+
+    while (*link != a)
+        link = &(*link)->next;
+    *link = a->next;
+    close_file(a);
+    if (a->dir >= 0)
+        close(a->dir);
+    inflow_fini(in);
+    free(a);
+}
+
+static void gone(struct inflow *in)
+{
+    counter_add(in->server->page, COUNTER_append_failed, 1);
+    free_append(in);
+}
+
+static void give_up(struct append *a)
+{
+    inflow_tell(&a->in);
+    inflow_leave(&a->in);
+    gone(&a->in);
+}
+
+/* It had names already. */
+static void take_back(struct append *a)
+{
+    inflow_tell(&a->in);
+    inflow_leave(&a->in);
+    counter_add(a->in.server->page, COUNTER_append_failed, 1);
+    inflow_work(&a->in, run_unlink, free_append);
+}
+
+static void put_appended(struct session *s, uint64_t request, const struct msg_appended *m)
+{
+    if (!s || s->closing)
+        return;
+    size_t at = answer_begin(s);
+    wire_put_appended(&s->out, m);
+    answer_end(s, at, WIRE_APPENDED, 0, request);
+}
+
+/* ---- judging ---------------------------------------------------------------------------------------------------------------- */
+
+/* What the committer made of it. */
+static void judged(struct change *c)
+{
+    struct append *a = c->owner;
+    struct control_page *page = a->in.server->page;
+    struct msg_appended m = { .seq = c->first_seq,
+                              .snapshot = a->snapshot,
+                              .time_us = c->time_us,
+                              .rows = a->sum.rows,
+                              .bytes = a->sum.size,
+                              .location = bytes_of(a->location) };
+
+    if (c->error < 0) {
+        a->in.error = c->error;
+        a->in.msg = c->msg;
+        if (c->error == SKADE_EUNKNOWN) /* the next start finds out */
+            give_up(a);
+        else
+            take_back(a);
+        return;
+    }
+    counter_add(page, COUNTER_appends, 1);
+    counter_add(page, COUNTER_append_rows, a->sum.rows);
+    counter_add(page, COUNTER_append_bytes, a->sum.size);
+    put_appended(a->in.session, a->in.request, &m);
+    inflow_leave(&a->in);
+    compaction_consider(a->in.server, ledger_table(a->in.server->ledger, a->table));
+    inflow_work(&a->in, run_settle, free_append);
+}
+
+static int submit(struct append *a)
+{
+    struct change *c = change_new(CHANGE_APPEND);
+    struct change_row *row = c ? change_row(c) : NULL;
+
+    if (row)
+        row->event = (struct event){ .kind = EVENT_COMMIT,
+                                     .flags = EVENT_INTRODUCES | EVENT_MOVES_HEAD | EVENT_HAS_SNAPSHOT,
+                                     .table = a->table,
+                                     .snapshot = a->snapshot,
+                                     .uuid = a->uuid,
+                                     .text = change_text(c, bytes_of(a->location)),
+                                     .text2 = { "", 0 } };
+    if (!row || !row->event.text.data) {
+        change_free(c);
+        return fail(&a->in.msg, -ENOMEM, "no memory");
+    }
+    c->owner = a;
+    c->done = judged;
+    committer_submit(a->in.server->committer, c);
+    return 0;
+}
+
+static void linked(struct inflow *in)
+{
+    struct append *a = append_of(in);
+
+    if (in->error < 0) {
+        give_up(a); /* store_link() left no name */
+        return;
+    }
+    in->error = in->cancelled ? -ECANCELED : submit(a);
+    if (in->error < 0)
+        take_back(a);
+}
+
+static int64_t hashed_snapshot(const struct append *a, uint64_t seed)
+{
+    return (int64_t)(checksum(a->uuid.b, sizeof a->uuid.b, seed) & INT64_MAX);
+}
+
+/* The same request with the same rows has the same id; another one, with all likelihood, another. */
+static int64_t make_snapshot(const struct append *a)
+{
+    int64_t id = hashed_snapshot(a, a->sum.content);
+
+    while (id == 0 || !snapshot_is_free(a->in.server, a->table, id))
+        id = hashed_snapshot(a, (uint64_t)id + 1);
+    return id;
+}
+
+/* The commit that UUID made in TABLE: 1 and its answer, 0 none. */
+static int find_by_uuid(const struct server *s, uint32_t table, const struct uuid *uuid,
+                        struct msg_appended *ret, char *location)
+{
+    static struct history h;
+    uint64_t seq, content;
+    int error;
+
+    if (!uuids_find(s->ledger->uuids, uuid, &seq, &content) || seq > s->ledger->seq)
+        return 0;
+    history_of(&h, s->ledger, indexer_generation(s->indexer), table, seq + 1);
+    const struct event *e = history_next(&h, &error);
+    if (!e || e->seq != seq || e->kind != EVENT_COMMIT)
+        return 0;
+    memcpy(location, e->text.data, e->text.len);
+    *ret = (struct msg_appended){
+        .seq = e->seq, .snapshot = e->snapshot, .time_us = e->time_us, .location = { location, e->text.len }
+    };
+    return 1;
+}
+
+/* It came before, or there is nothing to commit: M is the answer, and nothing is made. */
+static void answer_only(struct append *a, const struct msg_appended *m)
+{
+    put_appended(a->in.session, a->in.request, m);
+    inflow_leave(&a->in);
+    free_append(&a->in);
+}
+
+static void answer_again(struct append *a, struct msg_appended *m)
+{
+    if (hashed_snapshot(a, a->sum.content) != m->snapshot) {
+        a->in.error = fail(&a->in.msg, SKADE_EINPUT,
+                           "this uuid came before with other rows: make a new one for a new append");
+        give_up(a);
+        return;
+    }
+    m->rows = a->sum.rows;
+    m->bytes = a->sum.size;
+    counter_add(a->in.server->page, COUNTER_repeats, 1);
+    answer_only(a, m);
+}
+
+static void sealed(struct inflow *in)
+{
+    static char location[LOCATION_MAX];
+    struct append *a = append_of(in);
+    struct msg_appended m = { 0 };
+
+    if (in->error == 0 && in->cancelled)
+        in->error = -ECANCELED;
+    if (in->error < 0) {
+        give_up(a);
+    } else if (a->sum.rows == 0) {
+        answer_only(a, &m);
+    } else if (find_by_uuid(in->server, a->table, &a->uuid, &m, location)) {
+        answer_again(a, &m);
+    } else {
+        a->snapshot = make_snapshot(a);
+        int r =
+            store_location(in->server->store, a->location, a->table, a->n, NAME_ENTRIES, &a->uuid, &in->msg);
+        in->error = r < 0 ? r : 0;
+        if (r < 0)
+            give_up(a);
+        else
+            inflow_work(in, run_link, linked);
+    }
+}
+
+static void ended(struct inflow *in)
+{
+    inflow_work(in, run_seal, sealed);
+}
+
+static const struct inflow_ops ops = { take_record, drop_file, ended, gone };
+
+/* ---- messages --------------------------------------------------------------------------------------------------------------- */
+
+static int check_table(const struct server *s, const struct msg_append_begin *m, uint32_t *number,
+                       struct errmsg *msg)
+{
+    const struct table *t = ledger_table(s->ledger, m->table);
+
+    if (s->readonly[0])
+        return fail(msg, SKADE_EREADONLY, "%s", s->readonly);
+    if (!t || t->dropped_seq != SEQ_MAX)
+        return fail(msg, SKADE_ENOTABLE, "there is no table of that number: it was dropped, or never made");
+    if (t->kind != TABLE_STORED)
+        return fail(
+            msg, SKADE_EKIND,
+            "others keep this table's rows: use commit or release; append is for tables made without a "
+            "location");
+    if (uuid_is_zero(&m->uuid))
+        return fail(msg, SKADE_EINPUT, "an append needs a uuid");
+    table_base(t, SEQ_MAX, number);
+    return 0;
+}
+
+void append_begin(struct session *s, uint64_t request, const struct msg_append_begin *m)
+{
+    struct append *a = s->inflow ? NULL : calloc(1, sizeof *a);
+
+    if (!a) {
+        answer_error(s, request, s->inflow ? SKADE_EBUSY : -ENOMEM,
+                     s->inflow ? "this connection has an append or compaction open: end it first"
+                               : "no memory");
+        return;
+    }
+    a->next = appends;
+    appends = a;
+    a->in.ops = &ops;
+    a->table = m->table;
+    a->uuid = m->uuid;
+    a->dir = a->fd = -1;
+    a->seen_seq = s->server->ledger->seq;
+    inflow_open(&a->in, s, request);
+    a->in.error = check_table(s->server, m, &a->n, &a->in.msg);
+    if (a->in.error < 0)
+        inflow_refuse(&a->in);
+}
+
+void append_end(struct session *s, uint64_t request, const struct msg_append_end *m)
+{
+    inflow_end(s, request, m->rows, &ops);
+}
+
+void append_ask(struct session *s, uint64_t request, const struct msg_append_ask *m)
+{
+    static char location[LOCATION_MAX];
+    struct msg_appended answer;
+    const struct append *a = appends;
+
+    while (a && !uuid_equal(&a->uuid, &m->uuid))
+        a = a->next;
+    if (find_by_uuid(s->server, m->table, &m->uuid, &answer, location))
+        put_appended(s, request, &answer);
+    else if (a)
+        answer_error(s, request, SKADE_EBUSY, "the append with this uuid is still under way; ask again");
+    else
+        answer_error(s, request, SKADE_ENOSNAPSHOT, "no commit has this uuid");
+}

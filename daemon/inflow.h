@@ -1,0 +1,75 @@
+/*
+ * Rows that flow in over a session: an append's, or the survivors of a compaction by callback.
+ *
+ *   BEGIN    opens the session's one inflow
+ *   ROWS     are queued and handed to a worker; the session is not read while much is queued, so memory is bounded
+ *   END      when the worker has taken all, ops->ended() goes on
+ *
+ * Whatever ends it earlier (an error, ABORT, the end of the connection) leaves nothing.  After an error the inflow stays
+ * open, so that rows already under way are understood, and its end is answered with that error.
+ *
+ * Belongs to the loop; what is said to be the worker's belongs to it while one runs.
+ */
+#ifndef SKADE_INFLOW_H
+#define SKADE_INFLOW_H
+
+#include "rowstream.h"
+#include "session.h"
+
+struct inflow;
+
+struct inflow_ops {
+    /* on a worker; 0 or negative with a message */
+    int (*record)(struct inflow *in, const struct row_record *r);
+    void (*drop)(struct inflow *in); /* it failed: free what it holds on disk at once; called once or more */
+    /* on the loop */
+    void (*ended)(struct inflow *in); /* all rows are taken: the inflow is the callee's */
+    void (*gone)(struct inflow *in);  /* it came to nothing, everyone knows: free it */
+};
+
+struct inflow {
+    const struct inflow_ops *ops;
+    struct server *server;
+    struct session *session; /* NULL: it went away, or it has its answer */
+    uint64_t request;        /* of the last message: errors answer it */
+    bool told;               /* the error was answered */
+    bool ending;             /* END came */
+    bool cancelled;
+    uint64_t rows_expected;
+    struct wr queue; /* records that no worker has yet */
+
+    uv_work_t work;
+    bool working;
+    void (*run)(struct inflow *in);  /* on a worker */
+    void (*next)(struct inflow *in); /* on the loop, after it */
+
+    /* the worker's */
+    struct wr batch;
+    bool in_row; /* a value goes on in the next record */
+    int error;
+    struct errmsg msg;
+};
+
+/* Open IN (zero but for ops) as the inflow of S, which has none. */
+void inflow_open(struct inflow *in, struct session *s, uint64_t request);
+/* It can't be: IN->error and msg are set. Tells the session, and stays open. */
+void inflow_refuse(struct inflow *in);
+
+void inflow_rows(struct session *s, uint64_t request, struct bytes records);
+/* END of the session's inflow, which must be of the kind OPS. */
+void inflow_end(struct session *s, uint64_t request, uint64_t rows, const struct inflow_ops *ops);
+void inflow_abort(struct session *s); /* harmless when there is none; answered by the caller */
+
+/* Is so much queued that the session must not be read? */
+bool inflow_is_full(const struct session *s);
+
+/* For whoever took it over: do RUN on a worker, then NEXT on the loop. */
+void inflow_work(struct inflow *in, void (*run)(struct inflow *in), void (*next)(struct inflow *in));
+/* The session has its answer, or needs none: it may begin another. */
+void inflow_leave(struct inflow *in);
+/* Answer with error and msg, once. */
+void inflow_tell(struct inflow *in);
+/* Free the buffers. */
+void inflow_fini(struct inflow *in);
+
+#endif

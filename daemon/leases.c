@@ -1,0 +1,250 @@
+#include "leases.h"
+
+#include "indexer.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct generation *generation_of(const struct server *s)
+{
+    return indexer_generation(s->indexer);
+}
+
+/* The commit with sequence number SEQ of TABLE, as an answer. */
+static int find_commit(const struct server *s, uint32_t table, uint64_t seq, uint64_t at, struct answer *ret)
+{
+    static struct history h;
+    int error = 0;
+    uint64_t by;
+
+    ret->status = SKADE_ENOSNAPSHOT;
+    if (seq == 0 || seq > at)
+        return ret->status;
+    history_of(&h, s->ledger, generation_of(s), table, seq + 1);
+    const struct event *e = history_next(&h, &error);
+    while (e && e->kind != EVENT_COMMIT && e->kind != EVENT_COMPACT && e->seq == seq)
+        e = history_next(&h, &error);
+    if (!e)
+        return error < 0 ? ret->status = error : ret->status;
+    if (e->seq != seq || (e->kind != EVENT_COMMIT && e->kind != EVENT_COMPACT))
+        return ret->status;
+    ret->seq = e->seq;
+    ret->snapshot = e->snapshot;
+    ret->time_us = e->time_us;
+    bool retired = e->seq <= table_watermark(ledger_table(s->ledger, table), at, &by);
+    return ret->status = retired ? SKADE_EEXPIRED : 1;
+}
+
+static int find_snapshot(const struct server *s, uint32_t table, uint64_t at, unsigned by, int64_t value,
+                         struct answer *ret)
+{
+    switch (by) {
+    case 0:
+        return ledger_head(s->ledger, generation_of(s), table, at, ret);
+    case 1:
+        return ledger_resolve(s->ledger, generation_of(s), table, value, at, ret);
+    case 2:
+        return ledger_as_of(s->ledger, generation_of(s), table, value, at, ret);
+    case 3:
+        return find_commit(s, table, (uint64_t)value, at, ret);
+    default:
+        return SKADE_EINPUT;
+    }
+}
+
+static int explain(struct errmsg *msg, int code, unsigned by, int64_t value)
+{
+    char what[64] = "the head";
+
+    if (by == 1)
+        snprintf(what, sizeof what, "snapshot %" PRId64, value);
+    else if (by == 2)
+        snprintf(what, sizeof what, "time %" PRId64, value);
+    else if (by == 3)
+        snprintf(what, sizeof what, "commit %" PRId64, value);
+    return fail(msg, code, "%s: %s", what,
+                code == SKADE_EINPUT ? "a snapshot is named by head, id, time or sequence number"
+                                     : error_text(code));
+}
+
+/* What the snapshot's rows are: a base, and the commits in (after, seq]. */
+static void describe(struct lease *lease, const struct table *t, const struct answer *a)
+{
+    uint32_t number;
+    const struct retirement *base = table_base(t, lease->at, &number);
+
+    lease->seq = a->seq;
+    lease->snapshot = a->snapshot;
+    lease->time_us = a->time_us;
+    lease->base_seq = base ? base->seq : 0;
+    lease->after = base ? base->watermark : 0;
+    if (base && a->seq == base->seq)
+        lease->after = base->seq; /* the compacted snapshot itself: nothing but the base */
+}
+
+void lease_pin(struct server *s, struct lease *lease)
+{
+    struct table *t = ledger_table(s->ledger, lease->table);
+
+    lease->table_prev = NULL;
+    lease->table_next = t->leases;
+    if (t->leases)
+        t->leases->table_prev = lease;
+    t->leases = lease;
+}
+
+void lease_unpin(struct server *s, struct lease *lease)
+{
+    if (lease->table_prev)
+        lease->table_prev->table_next = lease->table_next;
+    else
+        ledger_table(s->ledger, lease->table)->leases = lease->table_next;
+    if (lease->table_next)
+        lease->table_next->table_prev = lease->table_prev;
+}
+
+static int make_room(struct session *s)
+{
+    if (s->leases_count < s->leases_cap)
+        return 0;
+    size_t cap = s->leases_cap ? s->leases_cap * 2 : 8;
+    struct lease **more = realloc(s->leases, cap * sizeof *more);
+    if (!more)
+        return -ENOMEM;
+    s->leases = more;
+    s->leases_cap = cap;
+    return 0;
+}
+
+int lease_take(struct session *s, uint32_t table, uint64_t at, unsigned by, int64_t value, struct lease **ret,
+               struct errmsg *msg)
+{
+    static struct answer a;
+    struct server *server = s->server;
+    struct table *t = ledger_table(server->ledger, table);
+
+    if (at > server->ledger->seq)
+        at = server->ledger->seq;
+    if (!t || t->created_seq > at || (t->dropped_seq <= at && t->dropped_seq != SEQ_MAX))
+        return fail(msg, SKADE_ENOTABLE, "there is no table of that number: it was dropped, or never made");
+    if (t->kind != TABLE_STORED)
+        return fail(msg, SKADE_EKIND,
+                    "others keep this table's rows: skade knows where its metadata is (resolve, "
+                    "head); scan, get and compact are for stored tables");
+    int r = find_snapshot(server, table, at, by, value, &a);
+    if (r != 1 && !(r == SKADE_ENOSNAPSHOT && by == 0))
+        return explain(msg, r, by, value);
+    if (at < t->collected_seq)
+        return fail(msg, SKADE_EEXPIRED,
+                    "its files were removed, since event %" PRIu64 " retired them: take a newer "
+                    "snapshot",
+                    t->collected_seq);
+    struct lease *lease = make_room(s) < 0 ? NULL : calloc(1, sizeof *lease);
+    if (!lease)
+        return fail(msg, -ENOMEM, "no memory");
+    lease->number = ++server->last_lease;
+    lease->at = at;
+    lease->table = table;
+    if (r == 1)
+        describe(lease, t, &a);
+    s->leases[s->leases_count++] = lease;
+    lease_pin(server, lease);
+    counter_add(server->page, COUNTER_leases, 1);
+    *ret = lease;
+    return 0;
+}
+
+/* Where lease NUMBER is among the session's, or would be: numbers ascend. */
+static size_t place_of(const struct session *s, uint64_t number)
+{
+    size_t low = 0, high = s->leases_count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (s->leases[middle]->number < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+struct lease *lease_find(const struct session *s, uint64_t number)
+{
+    size_t i = place_of(s, number);
+
+    return i < s->leases_count && s->leases[i]->number == number ? s->leases[i] : NULL;
+}
+
+static void forget(struct server *s, struct lease *lease)
+{
+    lease_unpin(s, lease);
+    counter_add(s->page, COUNTER_leases, (uint64_t)-1);
+    free(lease);
+}
+
+static void free_list(struct session *s)
+{
+    free(s->leases);
+    s->leases = NULL;
+    s->leases_count = s->leases_cap = 0;
+}
+
+void lease_end(struct session *s, struct lease *lease)
+{
+    size_t i = place_of(s, lease->number);
+
+    assert(s->leases[i] == lease);
+    memmove(&s->leases[i], &s->leases[i + 1], (--s->leases_count - i) * sizeof *s->leases);
+    if (s->leases_count == 0)
+        free_list(s);
+    forget(s->server, lease);
+}
+
+void lease_end_all(struct session *s)
+{
+    for (size_t i = 0; i < s->leases_count; i++)
+        forget(s->server, s->leases[i]);
+    free_list(s);
+}
+
+size_t leases_before(const struct server *s, uint32_t table, uint64_t seq)
+{
+    const struct table *t = ledger_table(s->ledger, table);
+    size_t count = 0;
+
+    for (const struct lease *l = t ? t->leases : NULL; l; l = l->table_next)
+        count += l->at < seq;
+    return count;
+}
+
+bool snapshot_is_free(const struct server *s, uint32_t table, int64_t id)
+{
+    static struct answer taken;
+
+    int r = ledger_resolve(s->ledger, generation_of(s), table, id, SEQ_MAX, &taken);
+    return r != 1 && r != SKADE_EEXPIRED;
+}
+
+int files_of(const struct server *s, uint32_t table, uint64_t after, uint64_t seq, uint64_t base_seq,
+             uint64_t before, int (*fn)(void *arg, const struct event *e), void *arg)
+{
+    static struct history h;
+    const struct event *e;
+    int error = 0, r = 0;
+
+    history_of(&h, s->ledger, generation_of(s), table, before <= seq ? before : seq + 1);
+    while (r == 0 && (e = history_next(&h, &error)) && e->seq > after)
+        if (e->kind == EVENT_COMMIT)
+            r = fn(arg, e);
+    if (r != 0 || error < 0 || !base_seq)
+        return r != 0 ? r : error;
+    history_of(&h, s->ledger, generation_of(s), table, base_seq + 1);
+    while ((e = history_next(&h, &error)) && e->seq == base_seq)
+        if (e->kind == EVENT_COMPACT)
+            return fn(arg, e);
+    return error < 0 ? error : SKADE_EDAMAGED;
+}

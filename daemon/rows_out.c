@@ -1,0 +1,85 @@
+#include "rows_out.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* What the index will take for a row with a key: hash, place, and its share of the tree above. */
+#define INDEX_BYTES 17
+
+/* Of the file, were it sealed now; nearly. */
+static uint64_t size_so_far(const struct rows_out *out)
+{
+    return rows_writer_bytes(out->writer) + out->keyed * INDEX_BYTES;
+}
+
+static int open_file(struct rows_out *out, struct errmsg *msg)
+{
+    out->keyed = 0;
+    out->fd = store_temp(out->store, out->dir, msg);
+    return out->fd < 0 ? out->fd : rows_writer_open(&out->writer, out->fd, &out->options, msg);
+}
+
+static int seal_file(struct rows_out *out, struct errmsg *msg)
+{
+    struct output done = { .fd = out->fd };
+
+    int r = rows_writer_seal(out->writer, &done.entry, msg);
+    rows_writer_close(out->writer);
+    out->writer = NULL;
+    if (r < 0)
+        return r;
+    if (out->count == out->cap) {
+        size_t cap = out->cap ? out->cap * 2 : 4;
+        struct output *more = realloc(out->outputs, cap * sizeof *more);
+        if (!more)
+            return fail(msg, -ENOMEM, "no memory");
+        out->outputs = more;
+        out->cap = cap;
+    }
+    out->outputs[out->count++] = done;
+    out->fd = -1;
+    return 0;
+}
+
+int rows_out_put(struct rows_out *out, unsigned flags, struct bytes key, const void *value,
+                 uint64_t value_len, int64_t time_us, struct errmsg *msg)
+{
+    int r = 0;
+
+    /* Looked at before a row, not behind it: its value may still be coming. */
+    if (out->writer && size_so_far(out) >= out->target_size)
+        r = seal_file(out, msg);
+    if (r == 0 && !out->writer)
+        r = open_file(out, msg);
+    if (r == 0)
+        r = rows_put(out->writer, flags, key, value, value_len, time_us, msg);
+    out->rows++;
+    out->keyed += (flags & ROW_KEYED) != 0;
+    out->raw_bytes += (flags & ROW_KEYED ? key.len : 0) + value_len;
+    return r;
+}
+
+int rows_out_piece(struct rows_out *out, const void *data, size_t len, struct errmsg *msg)
+{
+    return rows_piece(out->writer, data, len, msg);
+}
+
+int rows_out_finish(struct rows_out *out, struct errmsg *msg)
+{
+    return out->writer ? seal_file(out, msg) : 0;
+}
+
+void rows_out_fini(struct rows_out *out)
+{
+    rows_writer_close(out->writer);
+    out->writer = NULL;
+    if (out->fd >= 0)
+        close(out->fd);
+    out->fd = -1;
+    for (size_t i = 0; i < out->count; i++)
+        close(out->outputs[i].fd);
+    free(out->outputs);
+    out->outputs = NULL;
+    out->count = out->cap = 0;
+}
