@@ -692,12 +692,14 @@ void compaction_ask(struct session *s, uint64_t request, const struct msg_compac
     if (answer_repeat(s, request, m))
         return;
     int r = check_request(s->server, m, &t, running, &msg);
+    assert(r < 0 || t);
     if (r == 0 && !running)
         c = compaction_make(s->server, t, &m->uuid, &m->prune, &r, &msg);
     if (r < 0) {
         answer_error(s, request, r, "%s", msg.text[0] ? msg.text : error_text(r));
         return;
     }
+    assert(c);
     if (m->mode == COMPACT_BEGIN_ONLY) {
         c->automatic = true;
         answer_begun(s, request);
@@ -744,8 +746,8 @@ void compaction_consider(struct server *s, struct table *t)
     int error;
 
     if (!config->compact_auto.text[0] || t->since_compaction < (uint64_t)config->compact_commits ||
-        s->stopping || t->dropped_seq != SEQ_MAX || s->readonly[0] || world.now_ms(&s->loop) < t->cooldown_ms ||
-        compaction_find(s, t->number) ||
+        s->stopping || t->dropped_seq != SEQ_MAX || s->readonly[0] ||
+        world.now_ms(&s->loop) < t->cooldown_ms || compaction_find(s, t->number) ||
         !listed_name(config->compact_auto.text, ledger_name_at(s->ledger, t->number, SEQ_MAX)))
         return;
     struct compaction *c = NULL;

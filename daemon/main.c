@@ -5,6 +5,7 @@
 #include "renew.h"
 #include "server.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -65,6 +66,7 @@ static int take_option(struct config *c, char **argv, int left, struct errmsg *m
 /* The file first, then the command line over it. */
 static int take_arguments(int argc, char **argv, struct arguments *args, struct config *c, struct errmsg *msg)
 {
+    assert(argv);
     config_defaults(c);
     for (int i = 1; i < argc; i++) {
         if (strncmp(argv[i], "--config=", 9) == 0)
@@ -73,7 +75,8 @@ static int take_arguments(int argc, char **argv, struct arguments *args, struct 
             args->config_file = argv[i + 1];
     }
     int r = args->config_file ? config_read(c, args->config_file, msg) : 0;
-    for (int i = 1; r >= 0 && i<argc; i += r> 0 ? r : 1) {
+    for (int i = 1, taken = 1; r >= 0 && i < argc; i += taken) {
+        assert(argv[i]);
         r = 0;
         if (strncmp(argv[i], "--config=", 9) == 0)
             r = 1;
@@ -97,6 +100,7 @@ static int take_arguments(int argc, char **argv, struct arguments *args, struct 
             r = take_option(c, argv + i, argc - i, msg);
         else
             r = fail(msg, SKADE_EINPUT, "'%s' is not an option; skaded --help lists them", argv[i]);
+        taken = r > 1 ? r : 1;
     }
     return r < 0 ? r : config_finish(c, msg);
 }

@@ -14,6 +14,8 @@
  */
 #include "rowset_inner.h"
 
+#include <assert.h>
+
 #define SOME 512 /* numbers that go from hand to hand together */
 #define SIGN (1ull << 63)
 
@@ -249,6 +251,7 @@ static int add_wanted(struct members *m, struct entry_file *f, size_t i, const u
     if (r < 0)
         return r;
     do { /* again for the same one: finds no more */
+        assert(*wanted);
         uint64_t bits = **wanted & ((1ull << upper_bits) - 1);
         r = add_rows(m, m->newer, &index, &at, bits, i, msg);
         if (r >= 0)
@@ -259,13 +262,14 @@ static int add_wanted(struct members *m, struct entry_file *f, size_t i, const u
 
 static int gather_newer(struct members *m, struct errmsg *msg)
 {
-    const uint64_t *wanted;
+    const uint64_t *wanted = NULL;
 
     int r = open_sorter(m, &m->newer, 3, SHARE_NEWER, msg);
     if (r == 0)
         r = sorter_next(m->wanted, &wanted, msg);
     while (r > 0) {
         struct entry_file *f;
+        assert(wanted);
         size_t i = *wanted >> (64 - m->file_bits);
         r = rowset_file_open(m->set, i, &f, msg);
         if (r < 0)

@@ -34,20 +34,43 @@ if [ -z "$system_only" ]; then
     fi
 fi
 
-for script in "$here"/system/[0-9]*.sh; do
-    name=$(basename "$script" .sh)
-    [ -z "$only" ] || [[ $name == *$only* ]] || continue
+# run_one SCRIPT RESULT: what came of it, in words, to RESULT; its first word counts.
+run_one() {
+    local name log status began took
+    name=$(basename "$1" .sh)
+    log=$2.log
     began=$(date +%s)
-    log=$(mktemp)
-    B=$build timeout -k 10 "${SKADE_TEST_TIMEOUT:-900}" bash "$script" >"$log" 2>&1
+    B=$build timeout -k 10 "${SKADE_TEST_TIMEOUT:-900}" bash "$1" >"$log" 2>&1
     status=$?
     took=$(($(date +%s) - began))
     case $status in
-    0) passed=$((passed + 1)); echo "ok       $name (${took} s)" ;;
-    77) skipped=$((skipped + 1)); echo "skipped  $name: $(tail -1 "$log")" ;;
-    *) failed=$((failed + 1)); echo "FAILED   $name (status $status, ${took} s)"; sed 's/^/         | /' "$log" | tail -60 ;;
-    esac
+    0) echo "ok       $name ($took s)" ;;
+    77) echo "skipped  $name: $(tail -1 "$log")" ;;
+    *) echo "FAILED   $name (status $status, $took s)"; sed 's/^/         | /' "$log" | tail -60 ;;
+    esac >"$2"
     rm -f "$log"
+    cat "$2"
+}
+
+# Several at a time: they wait for disks and for each other's processes more than they compute.
+jobs=${SKADE_TEST_JOBS:-$(nproc)}
+results=$(mktemp -d)
+running=0
+for script in "$here"/system/[0-9]*.sh; do
+    name=$(basename "$script" .sh)
+    [ -z "$only" ] || [[ $name == *$only* ]] || continue
+    if [ "$running" -ge "$jobs" ]; then
+        wait -n
+        running=$((running - 1))
+    fi
+    run_one "$script" "$results/$name" &
+    running=$((running + 1))
 done
+wait
+count() { cat "$results"/* 2>/dev/null | grep -c "^$1 "; }
+passed=$((passed + $(count ok)))
+skipped=$((skipped + $(count skipped)))
+failed=$((failed + $(count FAILED)))
+rm -rf "$results"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ] && [ "$passed" -gt 0 ]

@@ -214,7 +214,11 @@ static void hear_error(struct request *r, const struct frame_header *h, const vo
     struct msg_error m;
 
     ck_assert_int_eq(wire_read_error(payload, h->len, &m), 0);
-    r->outcome = m.code == SKADE_EUNKNOWN || m.code == SKADE_EUNREACHABLE ? UNKNOWN : REFUSED;
+    /* An append that comes again is refused before its uuid is looked up when its table was dropped meanwhile: what
+     * became of it the first time APPEND_ASK says. */
+    bool open = m.code == SKADE_EUNKNOWN || m.code == SKADE_EUNREACHABLE ||
+                (r->again && r->type == WIRE_APPEND_END && m.code == SKADE_ENOTABLE);
+    r->outcome = open ? UNKNOWN : REFUSED;
     r->code = m.code;
     if (getenv("SKADE_SIM_ERRORS"))
         dprintf(2, "%s: %s: %.*s\n", wire_name(r->type), error_name(m.code), (int)m.message.len,
@@ -680,6 +684,7 @@ static bool ask_again(struct client *c)
                   r->type == WIRE_RENAME || r->type == WIRE_DROP;
     if (!r->rows || !(r->outcome == UNKNOWN || (r->outcome == DONE && change)) || appends(c))
         return false;
+    r->again = true;
     say(c, r);
     return true;
 }

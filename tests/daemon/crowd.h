@@ -31,6 +31,7 @@ struct request {
     struct wr said;  /* frames, to say it again */
     enum outcome outcome;
     int code;          /* REFUSED */
+    bool again;        /* it was asked more than once */
     uint64_t from, to; /* the newest event when it was asked, and answered */
 
     /* changes */

@@ -27,7 +27,7 @@ static struct world real;
 static struct kept {
     struct server server;
     struct kept *before;
-} *kept;
+} * kept;
 
 static struct job {
     uv_work_t *work; /* NULL: a thread */

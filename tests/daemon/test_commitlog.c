@@ -650,7 +650,8 @@ START_TEST(edited_rows_are_noticed)
         "UPDATE meta SET incarnation = x'00'",
         "UPDATE meta SET clean_stop = 1 - clean_stop",
         "DELETE FROM meta",
-        "INSERT INTO meta SELECT 2, log, incarnation, seed, created_us, last_seq, last_chain, last_epoch, clean_stop, "
+        "INSERT INTO meta SELECT 2, log, incarnation, seed, created_us, last_seq, last_chain, last_epoch, "
+        "clean_stop, "
         "in_use, "
         "checksum FROM meta",
         "CREATE TABLE mine(x)",

@@ -3,4 +3,4 @@
 
 cycles=50
 [ -z "${SKADE_STRESS:-}" ] || cycles=1000
-stress 100 kill9 "$cycles" -- "${options[@]}" --rebuild-threshold 20 --rebuild-idle 5ms --parts-max 4 2>"$place/skaded.log"
+stress 400 kill9 "$cycles" -- "${options[@]}" --rebuild-threshold 20 --rebuild-idle 5ms --parts-max 4 2>"$place/skaded.log"

@@ -4,4 +4,4 @@
 
 count=2000
 [ -z "${SKADE_STRESS:-}" ] || count=30000
-stress 60 order "$count" -- "${options[@]}" --rebuild-threshold 30 --rebuild-idle 20ms --parts-max 4 2>"$place/skaded.log"
+stress 240 order "$count" -- "${options[@]}" --rebuild-threshold 30 --rebuild-idle 20ms --parts-max 4 2>"$place/skaded.log"

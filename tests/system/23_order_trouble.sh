@@ -3,6 +3,6 @@
 
 count=500
 [ -z "${SKADE_STRESS:-}" ] || count=20000
-stress 60 order "$count" trouble -- "${options[@]}" --rebuild-threshold 30 --rebuild-idle 20ms --parts-max 4 2>"$place/skaded.log"
+stress 240 order "$count" trouble -- "${options[@]}" --rebuild-threshold 30 --rebuild-idle 20ms --parts-max 4 2>"$place/skaded.log"
 rm -rf "$data" "$run"
-stress 60 order $((count * 3 / 5)) trouble kill -- "${options[@]}" --rebuild-threshold 30 --rebuild-idle 20ms --parts-max 4 2>"$place/skaded.log"
+stress 240 order $((count * 3 / 5)) trouble kill -- "${options[@]}" --rebuild-threshold 30 --rebuild-idle 20ms --parts-max 4 2>"$place/skaded.log"

@@ -4,7 +4,7 @@
 
 cycles=20
 [ -z "${SKADE_STRESS:-}" ] || cycles=300
-stress 60 kill9 $cycles term -- "${options[@]}" --rebuild-threshold 20 --rebuild-idle 5ms --parts-max 4 2>"$place/skaded.log"
+stress 240 kill9 $cycles term -- "${options[@]}" --rebuild-threshold 20 --rebuild-idle 5ms --parts-max 4 2>"$place/skaded.log"
 
 # Peers that don't read, half-sent frames and open watches don't keep it.
 start

@@ -5,7 +5,7 @@ start --rebuild-idle 5ms
 ctl create shop.orders --location s3://lake/orders >/dev/null
 ctl commit shop.orders s3://lake/orders/v1 --snapshot 11 >/dev/null
 ctl reindex >/dev/null
-stress 100 host
+stress 240 host
 only_me() { [ "$(counter connections)" = 1 ]; }
 until_true only_me
 stop
