@@ -12,8 +12,6 @@
 #define MADV_POPULATE_READ 22 /* Linux 5.14 */
 #endif
 
-#define HUGE_PAGE ((size_t)2 << 20)
-
 /* ---- whose is it? -------------------------------------------------------------------------------------- */
 
 #define OVERFLOW_UID 65534
@@ -62,16 +60,16 @@ static int check_file(const struct stat *st, const struct shm_place *place, cons
 
 /* Map at a 2 MiB boundary, so that the kernel can use huge pages: reserve more addresses than needed, put
  * the file into them, give the rest back. */
-static void *map_aligned(int fd, size_t size)
+static void *map_aligned(int fd, size_t size, int protection)
 {
     size_t pages = align_up(size, (uint64_t)sysconf(_SC_PAGESIZE));
-    size_t reserved = pages + HUGE_PAGE;
+    size_t reserved = pages + SEGMAP_HUGE_PAGE;
 
     uint8_t *room = mmap(NULL, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (room == MAP_FAILED)
         return MAP_FAILED;
-    size_t before = (size_t) - (uintptr_t)room % HUGE_PAGE;
-    void *base = mmap(room + before, size, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0);
+    size_t before = (size_t) - (uintptr_t)room % SEGMAP_HUGE_PAGE;
+    void *base = mmap(room + before, size, protection, MAP_SHARED | MAP_FIXED, fd, 0);
     if (base == MAP_FAILED) {
         int error = errno;
         munmap(room, reserved);
@@ -80,13 +78,15 @@ static void *map_aligned(int fd, size_t size)
     }
     if (before)
         munmap(room, before);
-    munmap(room + before + pages, HUGE_PAGE - before);
+    munmap(room + before + pages, SEGMAP_HUGE_PAGE - before);
     return base;
 }
 
-static void *map_file(int fd, size_t size)
+void *segmap_map(int fd, size_t size, int protection)
 {
-    return size < HUGE_PAGE ? mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0) : map_aligned(fd, size);
+    void *base = size < SEGMAP_HUGE_PAGE ? mmap(NULL, size, protection, MAP_SHARED, fd, 0)
+                                         : map_aligned(fd, size, protection);
+    return base == MAP_FAILED ? NULL : base;
 }
 
 /* Before Linux 5.14: let the kernel read a byte of each page on our behalf.  Where we would get SIGBUS it
@@ -129,8 +129,8 @@ int segmap_fd(struct segmap *ret, int fd, const struct shm_place *place, const c
     if (r < 0)
         return r;
     struct segmap m = { .size = (size_t)st.st_size, .dev = st.st_dev, .ino = st.st_ino };
-    void *base = map_file(fd, m.size);
-    if (base == MAP_FAILED)
+    void *base = segmap_map(fd, m.size, PROT_READ);
+    if (!base)
         return fail(msg, -errno, "cannot map %s/%s: %s", place->dir, name, strerrordesc_np(errno));
     m.base = base;
     r = populate(m.base, m.size);

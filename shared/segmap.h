@@ -37,4 +37,8 @@ int segmap_fd(struct segmap *ret, int fd, const struct shm_place *place, const c
 
 void segmap_close(struct segmap *m); /* harmless when nothing is mapped */
 
+/* Map FD shared, at a boundary of huge pages when it is large enough to have one: NULL and errno. */
+#define SEGMAP_HUGE_PAGE ((size_t)2 << 20)
+void *segmap_map(int fd, size_t size, int protection);
+
 #endif
