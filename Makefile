@@ -154,7 +154,7 @@ $B/stress/%: $B/tests/stress/%.o $B/libskadeclient.a
 	@mkdir -p $(@D)
 	$Q$(CC) $(ALL_LDFLAGS) $(filter %.o,$^) $B/libskadeclient.a $(LIBS_CLIENT) -o $@
 $B/stress/sandbox: $B/tests/support/deny.o
-$B/stress/peer: $(SHARED)
+$B/stress/peer $B/stress/rows_peer: $(SHARED)
 STRESS := $(patsubst tests/stress/%.c,$B/stress/%,$(STRESS_SRC))
 
 $B/demo/load: $B/tests/demo/load.o $(SO).$(SOVER)
@@ -184,10 +184,10 @@ check-system: ## the system tests alone (T=name for one)
 check-system-run: $(PRODUCTS) $(STRESS)
 	@tests/run.sh $B --system-only $(T)
 
-stress: ## long runs: 1000 kill -9 cycles
+stress: ## everything at length: 1000 kill -9 cycles, 100,000 commits, a crowd for a minute (SAN=address: under it)
 	@$(MAKE) --no-print-directory FAIL=1 stress-run
-stress-run: $(PRODUCTS) $(STRESS)
-	@SKADE_STRESS=1 tests/run.sh $B --system-only kill9
+stress-run: $(PRODUCTS) $(STRESS) $(TESTBIN)
+	@SKADE_STRESS=1 SKADE_TEST_TIMEOUT=7200 CK_TIMEOUT_MULTIPLIER=20 tests/run.sh $B $(T)
 
 asan: ## Check suites and system tests under AddressSanitizer
 	@$(MAKE) --no-print-directory FAIL=1 SAN=address check-run

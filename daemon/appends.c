@@ -13,6 +13,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+/* For the writing and the sorting of keys of one append: a connection may have one, and there are many connections. */
+#define APPEND_MEMORY (2u << 20)
+
 struct append {
     struct inflow in; /* first: ops get a pointer to it */
     struct append *next;
@@ -51,7 +54,8 @@ static int open_file(struct append *a)
     struct entry_writer_options options = { .log = a->in.server->origin, /* never changes */
                                             .uuid = a->uuid,
                                             .table = a->table,
-                                            .seen_seq = a->seen_seq };
+                                            .seen_seq = a->seen_seq,
+                                            .memory = APPEND_MEMORY };
     a->dir = store_dir(store, a->table, a->n, &a->in.msg);
     if (a->dir < 0)
         return a->dir;
@@ -88,8 +92,11 @@ static void run_seal(struct inflow *in)
 {
     struct append *a = append_of(in);
 
-    if (!a->writer) /* no rows came at all */
+    if (!a->writer) { /* no rows came at all */
+        if (in->rows_expected)
+            in->error = fail(&in->msg, SKADE_EPROTOCOL, "0 rows arrived of %" PRIu64, in->rows_expected);
         return;
+    }
     in->error = entry_writer_seal(a->writer, &a->sum, &in->msg);
     if (in->error == 0 && a->sum.rows != in->rows_expected)
         in->error = fail(&in->msg, SKADE_EPROTOCOL, "%" PRIu64 " rows arrived of %" PRIu64, a->sum.rows,
@@ -110,7 +117,9 @@ static void run_link(struct inflow *in)
 
     in->error = store_link(in->server->store, a->dir, &a->uuid, &file, 1, &in->msg);
     if (in->error == -EEXIST)
-        in->error = fail(&in->msg, SKADE_EINPUT, "this uuid came before: make a new one for a new append");
+        in->error = fail(
+            &in->msg, SKADE_EBUSY,
+            "an append with this uuid is under way, or was made long ago: send it again to get its answer");
 }
 
 static void run_unlink(struct inflow *in)
@@ -119,6 +128,7 @@ static void run_unlink(struct inflow *in)
     struct store_file file = named_file(a);
 
     store_unlink(in->server->store, a->dir, &a->uuid, &file, 1);
+    close_file(a);
 }
 
 static void run_settle(struct inflow *in)
@@ -143,10 +153,15 @@ static void free_append(struct inflow *in)
     free(a);
 }
 
+static void run_close(struct inflow *in)
+{
+    close_file(append_of(in)); /* the kernel takes its time to free a long one */
+}
+
 static void gone(struct inflow *in)
 {
     counter_add(in->server->page, COUNTER_append_failed, 1);
-    free_append(in);
+    inflow_work(in, run_close, free_append);
 }
 
 static void give_up(struct append *a)

@@ -1,5 +1,6 @@
 #include "committer_internal.h"
 
+#include "compactions.h"
 #include "failpoint.h"
 #include "gc.h"
 #include "listener.h"
@@ -127,6 +128,14 @@ static void fail_group(struct group *g)
     server_stop(s, 1);
 }
 
+/* E took an answer away, and everyone knows. */
+static void taken_away(struct server *s, const struct event *e)
+{
+    gc_retired(s, e);
+    if (e->kind == EVENT_DROP)
+        compaction_table_dropped(s, e->table);
+}
+
 /* Back on the loop: durable, or not. */
 static void group_done(struct log_job *job)
 {
@@ -155,7 +164,7 @@ static void group_done(struct log_job *job)
     finish_changes(g);
     if (g->error == 0) {
         for (size_t i = 0; g->takes_away && i < g->count; i++)
-            gc_retired(s, &g->events[i]);
+            taken_away(s, &g->events[i]);
         listener_events(s->listener);
         indexer_poke(s->indexer);
     }

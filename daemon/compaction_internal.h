@@ -54,6 +54,8 @@ struct compaction {
     bool cancelled;
     bool submitted; /* to the committer: from here on what becomes of it is not ours to decide */
     bool rewriting;
+    bool dropped;          /* the table, meanwhile */
+    bool unchanged;        /* there was nothing to do */
     struct stream *stream; /* compaction_stream.c's */
 };
 
@@ -75,6 +77,9 @@ void compaction_prepare(struct compaction *c);
 
 /* The rewrite is over, well or not: swap, or end. */
 void compaction_rewritten(struct compaction *c);
+
+/* The rows of C that still come from a session need not come any more. */
+void compaction_stream_stop(struct compaction *c);
 
 /* End it with what error and msg say: everyone is told, everything freed. */
 void compaction_finish(struct compaction *c);

@@ -105,11 +105,15 @@ static void run_take(struct inflow *in)
 
 /* ---- on the loop --------------------------------------------------------------------------------------------------------- */
 
-static void free_stream(struct stream *st)
+static void free_stream(struct inflow *in)
 {
-    rows_out_fini(&st->out);
-    inflow_fini(&st->in);
-    free(st);
+    inflow_fini(in);
+    free(stream_of(in));
+}
+
+static void run_close(struct inflow *in)
+{
+    rows_out_fini(&stream_of(in)->out); /* the kernel takes its time to free long files */
 }
 
 /* The stream came to nothing: so does the job, for those who joined it, too. */
@@ -123,7 +127,7 @@ static void gone(struct inflow *in)
         c->msg = in->msg;
         compaction_finish(c);
     }
-    free_stream(st);
+    inflow_work(in, run_close, free_stream);
 }
 
 static void taken(struct inflow *in)
@@ -134,7 +138,7 @@ static void taken(struct inflow *in)
     c->rewrite.error = in->error;
     c->rewrite.msg = in->msg;
     inflow_leave(in);
-    free_stream(st);
+    inflow_work(in, run_close, free_stream);
     compaction_rewritten(c);
 }
 
@@ -179,6 +183,14 @@ static void ended(struct inflow *in)
                                  .owner = c,
                                  .done = listed };
     filelist_start(&c->list);
+}
+
+void compaction_stream_stop(struct compaction *c)
+{
+    struct inflow *in = &c->stream->in;
+
+    if (in->session)
+        inflow_stop(in, "the daemon stops");
 }
 
 static const struct inflow_ops ops = { take_record, drop, ended, gone };

@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <fnmatch.h>
 #include <inttypes.h>
 #include <sched.h>
@@ -57,6 +58,14 @@ static void drop_waiter(struct waiter *w)
     session_unref(s);
 }
 
+/* Why it ended before its end. */
+static int was_stopped(struct compaction *c)
+{
+    if (c->dropped)
+        return fail(&c->msg, SKADE_ECONFLICT, "the table was dropped meanwhile");
+    return fail(&c->msg, -ECANCELED, "the compaction was cancelled");
+}
+
 static void cancel(struct compaction *c)
 {
     c->cancelled = true;
@@ -71,6 +80,16 @@ static void keep_waiting(const struct compaction *c, struct waiter *w)
 {
     w->late = true;
     tell_waiter(c, w);
+}
+
+void compaction_table_dropped(const struct server *s, uint32_t table)
+{
+    struct compaction *c = compaction_find(s, table);
+
+    if (!c || c->submitted)
+        return;
+    c->dropped = true;
+    cancel(c);
 }
 
 bool compaction_leave(struct session *s, uint64_t request)
@@ -110,7 +129,7 @@ static void put_compacted(struct compaction *c, const struct waiter *w)
                                .snapshots_before = c->snapshots_before,
                                .carried = c->seq ? carried(c) : 0,
                                .files_before = rw->files_before,
-                               .files_after = rw->dry_run ? 0 : rw->outputs_count,
+                               .files_after = c->unchanged ? rw->files_before : rw->outputs_count,
                                .bytes_before = rw->bytes_before,
                                .bytes_after = rw->bytes_after,
                                .raw_bytes = rw->raw_bytes,
@@ -121,7 +140,7 @@ static void put_compacted(struct compaction *c, const struct waiter *w)
         m.old_data_dir = bytes_of(store_dir_name(c->server->store, old, sizeof old, c->table, c->number));
     else
         m.old_data_dir = (struct bytes){ "", 0 };
-    if (rw->dry_run) /* as many files as the size asks for */
+    if (rw->dry_run && !c->unchanged) /* as many files as the size asks for */
         m.files_after = rw->rows ? (rw->bytes_after + rw->target_size - 1) / rw->target_size : 0;
     size_t at = answer_begin(w->session);
     wire_put_compacted(&w->session->out, &m);
@@ -372,7 +391,7 @@ static void linked(uv_work_t *w, int status)
     if (c->error < 0) {
         compaction_finish(c); /* no name is left */
     } else if (c->cancelled) {
-        c->error = fail(&c->msg, -ECANCELED, "the compaction was cancelled");
+        c->error = was_stopped(c);
         work(c, run_unlink, tidied);
     } else {
         submit(c);
@@ -407,8 +426,8 @@ void compaction_rewritten(struct compaction *c)
 {
     c->error = c->rewrite.error;
     c->msg = c->rewrite.msg;
-    if (c->error == 0 && c->cancelled)
-        c->error = fail(&c->msg, -ECANCELED, "the compaction was cancelled");
+    if (c->cancelled && (c->error == 0 || c->error == -ECANCELED))
+        c->error = was_stopped(c);
     if (c->error < 0 || c->rewrite.dry_run) {
         compaction_finish(c);
         return;
@@ -432,7 +451,13 @@ static void rewrite_thread(void *arg)
     /* Readers and writers come first. */
     if (sched_setscheduler(0, SCHED_BATCH, &idle) == 0)
         setpriority(PRIO_PROCESS, (id_t)gettid(), 10);
-    rewrite_run(&c->rewrite);
+    /* A dry run's files have no names: it needs no directory of its own. */
+    c->dir = store_dir(c->server->store, c->table, c->number + !c->rewrite.dry_run, &c->rewrite.msg);
+    c->rewrite.dir = c->dir;
+    if (c->dir < 0)
+        c->rewrite.error = c->dir;
+    else
+        rewrite_run(&c->rewrite);
     uv_async_send(&c->rewritten);
 }
 
@@ -445,7 +470,6 @@ void compaction_prepare(struct compaction *c)
     rw->log = c->server->origin;
     rw->uuid = c->uuid;
     rw->table = c->table;
-    rw->dir = c->dir;
     rw->seen_seq = c->hold.at;
     rw->rules = c->rules;
     rw->rules_count = c->rules_count;
@@ -463,7 +487,35 @@ static bool nothing_to_do(const struct compaction *c)
 {
     const struct lease *h = &c->hold;
 
-    return !c->rules_count && h->base_seq && h->after >= h->seq;
+    const struct rewrite *rw = &c->rewrite;
+
+    return !c->rules_count && !rw->target_size && !rw->block_size && !rw->level && h->base_seq &&
+           h->after >= h->seq;
+}
+
+/* What is there stays as it is: say how it is. */
+static void run_describe(uv_work_t *w)
+{
+    struct compaction *c = w->data;
+    struct rewrite *rw = &c->rewrite;
+    const char *path = c->list.files[0].path;
+    struct manifest m;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+    c->error = fd < 0 ? fail(&c->msg, SKADE_EDAMAGED, "cannot open %s: %s", path, strerror(errno))
+                      : manifest_read(&m, fd, path, &c->server->origin, c->table, &c->msg);
+    if (fd >= 0)
+        close(fd);
+    if (c->error < 0)
+        return;
+    rw->rows = m.header.rows;
+    rw->files_before = m.header.files;
+    for (uint32_t i = 0; i < m.header.files; i++) {
+        rw->bytes_before += m.files[i].size;
+        rw->raw_bytes += m.files[i].raw_bytes;
+    }
+    rw->bytes_after = rw->bytes_before;
+    manifest_fini(&m);
 }
 
 static void listed(struct filelist *l)
@@ -479,14 +531,13 @@ static void listed(struct filelist *l)
         compaction_finish(c);
         return;
     }
-    if (!c->hold.seq || nothing_to_do(c)) {
+    if (!c->hold.seq) {
         compaction_finish(c);
         return;
     }
-    c->dir = store_dir(c->server->store, c->table, c->number + 1, &c->msg);
-    if (c->dir < 0) {
-        c->error = c->dir;
-        compaction_finish(c);
+    if (nothing_to_do(c)) {
+        c->unchanged = true;
+        work(c, run_describe, tidied);
         return;
     }
     compaction_prepare(c);
@@ -692,6 +743,10 @@ void compaction_ask(struct session *s, uint64_t request, const struct msg_compac
     if (answer_repeat(s, request, m))
         return;
     int r = check_request(s->server, m, &t, running, &msg);
+    if (r == 0 && running && running->arriving && s->inflow)
+        r = fail(&msg, SKADE_EBUSY,
+                 "the table is being compacted by rows of a connection that sends rows itself: end that "
+                 "first");
     assert(r < 0 || t);
     if (r == 0 && !running)
         c = compaction_make(s->server, t, &m->uuid, &m->prune, &r, &msg);
@@ -794,8 +849,12 @@ void compactions_tick(struct server *s)
 
 bool compactions_stop(struct server *s)
 {
-    for (struct compaction *c = s->compactions; c; c = c->next)
+    for (struct compaction *c = s->compactions, *next; c; c = next) {
+        next = c->next;
         if (!c->cancelled)
             cancel(c);
+        if (c->arriving)
+            compaction_stream_stop(c); /* nobody reads its rows any more: C may be gone */
+    }
     return !s->compactions;
 }

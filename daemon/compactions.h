@@ -34,6 +34,9 @@ bool compaction_leave(struct session *s, uint64_t request);
 /* A commit to T: is it time to compact it by itself? */
 void compaction_consider(struct server *s, struct table *t);
 
+/* TABLE was dropped: what compacts it need not go on. */
+void compaction_table_dropped(const struct server *s, uint32_t table);
+
 /* Is TABLE being compacted? */
 bool compaction_runs(const struct server *s, uint32_t table);
 

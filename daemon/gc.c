@@ -140,6 +140,21 @@ static void run_measure(uv_work_t *work)
             r->list.files[i].base ? add_base(r, r->list.files[i].path) : add_path(r, r->list.files[i].path);
 }
 
+/* In mode `normal` a mark stays until here; it is a second name of the same bytes. */
+static void remove_mark(const char *path)
+{
+    char name[ENTRY_NAME_MAX], mark[LOCATION_MAX + ENTRY_NAME_MAX];
+    enum entry_name kind;
+    struct uuid uuid;
+    uint32_t part;
+    const char *base = strrchr(path, '/') + 1;
+
+    if (!entry_name_parse(base, &kind, &uuid, &part) || kind == NAME_ROWS)
+        return;
+    snprintf(mark, sizeof mark, "%.*s%s", (int)(base - path), path, entry_name(name, NAME_PENDING, &uuid, 0));
+    unlink(mark);
+}
+
 static void run_remove(uv_work_t *work)
 {
     struct retired *r = work->data;
@@ -150,6 +165,7 @@ static void run_remove(uv_work_t *work)
         r->error = injected < 0 ? injected : unlink(r->paths[r->removed]) < 0 && errno != ENOENT ? -errno : 0;
         if (r->error < 0)
             return;
+        remove_mark(r->paths[r->removed]);
     }
 }
 
@@ -187,7 +203,8 @@ static size_t holders(const struct retired *r)
 
 static bool may_go(const struct retired *r)
 {
-    return r->stage == STAGE_WAITING && r->due_ms <= world.now_ms(&r->gc->server->loop) && holders(r) == 0;
+    return r->stage == STAGE_WAITING && r->due_ms <= world.now_ms(&r->gc->server->loop) &&
+           leases_oldest(r->gc->server, r->table) >= r->seq;
 }
 
 static void remove_now(struct retired *r)
@@ -342,7 +359,7 @@ static bool has_files(const struct server *s, uint32_t table, uint32_t n)
 }
 
 /* Retirement k took files of the directories up to k out of use: nothing is left of it when these are empty. */
-static void look_at(struct gc *gc, const struct table *t)
+static void look_at(struct gc *gc, struct table *t)
 {
     const struct server *s = gc->server;
     uint32_t number, oldest = UINT32_MAX, k = 0;
@@ -351,11 +368,18 @@ static void look_at(struct gc *gc, const struct table *t)
     for (uint32_t n = 0; n < number + (t->dropped_seq != SEQ_MAX); n++)
         if (has_files(s, t->number, n) && oldest == UINT32_MAX)
             oldest = n;
-    for (size_t i = 0; i < t->retirements_count; i++)
-        if (t->retirements[i].compaction && k++ >= oldest)
+    for (size_t i = 0; i < t->retirements_count; i++) {
+        if (!t->retirements[i].compaction)
+            continue;
+        if (k++ >= oldest)
             add(gc, t, t->retirements[i].seq, t->retirements[i].watermark, server_now_us());
+        else
+            t->collected_seq = t->retirements[i].seq;
+    }
     if (t->dropped_seq != SEQ_MAX && oldest != UINT32_MAX)
         add(gc, t, t->dropped_seq, t->dropped_seq, server_now_us());
+    else if (t->dropped_seq != SEQ_MAX)
+        t->collected_seq = t->dropped_seq;
 }
 
 int gc_start(struct server *s, struct errmsg *msg)
@@ -455,6 +479,9 @@ static void free_asker(struct asker *a)
 /* Whoever asked gets the list when nothing that concerns him is under way. */
 static void answer_askers(struct gc *gc)
 {
+    struct asker *ready = NULL;
+
+    /* Answering lets sessions go on, ask again or end: by then nobody may stand in a list that is walked here. */
     for (struct asker **link = &gc->askers; *link;) {
         struct asker *a = *link;
         if (a->now && !gc->stopping)
@@ -463,8 +490,14 @@ static void answer_askers(struct gc *gc)
             link = &a->next;
             continue;
         }
-        answer(gc, a);
         *link = a->next;
+        a->next = ready;
+        ready = a;
+    }
+    while (ready) {
+        struct asker *a = ready;
+        ready = a->next;
+        answer(gc, a);
         free_asker(a);
     }
 }

@@ -42,6 +42,10 @@ void handle_append_end(struct session *s, uint64_t request, const struct msg_app
 void handle_append_abort(struct session *s, uint64_t request, const struct msg_append_abort *m)
 {
     (void)m;
+    if (s->inflow && s->inflow->ending) {
+        answer_error(s, request, SKADE_EBUSY, "too late: its end came, and that is answered");
+        return;
+    }
     inflow_abort(s);
     answer_done(s, request);
 }

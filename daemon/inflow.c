@@ -207,6 +207,15 @@ void inflow_abort(struct session *s)
     session_unref(s);
 }
 
+void inflow_stop(struct inflow *in, const char *why)
+{
+    if (!in->error && !in->working)
+        in->error = fail(&in->msg, -ECANCELED, "%s", why);
+    in->cancelled = true;
+    if (!in->working && !in->ending)
+        give_up(in);
+}
+
 bool inflow_is_full(const struct session *s)
 {
     return s->inflow && s->inflow->queue.len >= QUEUE_MAX;

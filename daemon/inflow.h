@@ -60,6 +60,9 @@ void inflow_rows(struct session *s, uint64_t request, struct bytes records);
 void inflow_end(struct session *s, uint64_t request, uint64_t rows, const struct inflow_ops *ops);
 void inflow_abort(struct session *s); /* harmless when there is none; answered by the caller */
 
+/* End it from our side: its session is told when it asks for the end, and the inflow is gone as soon as no worker has it. */
+void inflow_stop(struct inflow *in, const char *why);
+
 /* Is so much queued that the session must not be read? */
 bool inflow_is_full(const struct session *s);
 

@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of one connection. */
+#define LEASES_MAX 131072u
+
 static const struct generation *generation_of(const struct server *s)
 {
     return indexer_generation(s->indexer);
@@ -89,21 +92,25 @@ void lease_pin(struct server *s, struct lease *lease)
 {
     struct table *t = ledger_table(s->ledger, lease->table);
 
-    lease->table_prev = NULL;
-    lease->table_next = t->leases;
-    if (t->leases)
-        t->leases->table_prev = lease;
-    t->leases = lease;
+    struct lease *newer = NULL, *older = t->leases;
+
+    /* By age: nearly all begin with the newest moment, those of old views stand further back. */
+    while (older && older->at > lease->at) {
+        newer = older;
+        older = older->table_next;
+    }
+    lease->table_prev = newer;
+    lease->table_next = older;
+    *(newer ? &newer->table_next : &t->leases) = lease;
+    *(older ? &older->table_prev : &t->leases_end) = lease;
 }
 
 void lease_unpin(struct server *s, struct lease *lease)
 {
-    if (lease->table_prev)
-        lease->table_prev->table_next = lease->table_next;
-    else
-        ledger_table(s->ledger, lease->table)->leases = lease->table_next;
-    if (lease->table_next)
-        lease->table_next->table_prev = lease->table_prev;
+    struct table *t = ledger_table(s->ledger, lease->table);
+
+    *(lease->table_prev ? &lease->table_prev->table_next : &t->leases) = lease->table_next;
+    *(lease->table_next ? &lease->table_next->table_prev : &t->leases_end) = lease->table_prev;
 }
 
 static int make_room(struct session *s)
@@ -142,6 +149,9 @@ int lease_take(struct session *s, uint32_t table, uint64_t at, unsigned by, int6
                     "its files were removed, since event %" PRIu64 " retired them: take a newer "
                     "snapshot",
                     t->collected_seq);
+    if (s->leases_count >= LEASES_MAX)
+        return fail(msg, SKADE_EBUSY,
+                    "this connection holds %u leases, as many as one may: close scans first", LEASES_MAX);
     struct lease *lease = make_room(s) < 0 ? NULL : calloc(1, sizeof *lease);
     if (!lease)
         return fail(msg, -ENOMEM, "no memory");
@@ -216,9 +226,15 @@ size_t leases_before(const struct server *s, uint32_t table, uint64_t seq)
     const struct table *t = ledger_table(s->ledger, table);
     size_t count = 0;
 
-    for (const struct lease *l = t ? t->leases : NULL; l; l = l->table_next)
-        count += l->at < seq;
+    for (const struct lease *l = t ? t->leases_end : NULL; l && l->at < seq; l = l->table_prev)
+        count++;
     return count;
+}
+
+uint64_t leases_oldest(const struct server *s, uint32_t table)
+{
+    const struct table *t = ledger_table(s->ledger, table);
+    return t && t->leases_end ? t->leases_end->at : SEQ_MAX;
 }
 
 bool snapshot_is_free(const struct server *s, uint32_t table, int64_t id)

@@ -35,6 +35,8 @@ void lease_pin(struct server *s, struct lease *lease);
 void lease_unpin(struct server *s, struct lease *lease);
 
 /* How many leases on TABLE are on a moment before event SEQ. */
+/* The oldest moment that is leased of TABLE; SEQ_MAX: none. */
+uint64_t leases_oldest(const struct server *s, uint32_t table);
 size_t leases_before(const struct server *s, uint32_t table, uint64_t seq);
 
 /*

@@ -64,10 +64,10 @@ struct table {
         bool changed;             /* created, renamed, dropped or retired in it */
         const struct event *head; /* NULL: as it is */
     } pending;
-    uint64_t since_compaction; /* commits */
-    struct lease *leases;      /* leases.c's */
-    uint64_t cooldown_ms;      /* compactions.c's: not by itself before this */
-    uint64_t collected_seq;    /* gc.c's: files that events up to here retired are gone, or going */
+    uint64_t since_compaction;         /* commits */
+    struct lease *leases, *leases_end; /* leases.c's: newest moment first */
+    uint64_t cooldown_ms;              /* compactions.c's: not by itself before this */
+    uint64_t collected_seq;            /* gc.c's: files that events up to here retired are gone, or going */
     /* The indexer's: where the head that the newest root knows is. */
     struct {
         const struct part_map *part; /* only compared, never followed */

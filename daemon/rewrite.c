@@ -97,7 +97,7 @@ struct part_job {
     bool running;
     bool sample; /* only some of the rows are written */
     struct rows_out out;
-    uint64_t rows, rows_pruned, raw_bytes;
+    uint64_t rows, rows_pruned, raw_bytes, told_bytes;
     int error;
     struct errmsg msg;
 };
@@ -165,6 +165,14 @@ static int take_row(struct part_job *job, struct rowset_cursor *cursor, const st
     return r;
 }
 
+static void tell_bytes(struct part_job *job)
+{
+    uint64_t bytes = rows_out_bytes(&job->out);
+
+    atomic_fetch_add_explicit(&job->rw->bytes_written, bytes - job->told_bytes, memory_order_relaxed);
+    job->told_bytes = bytes;
+}
+
 static void run_part(struct part_job *job)
 {
     struct rewrite *rw = job->rw;
@@ -185,6 +193,7 @@ static void run_part(struct part_job *job)
             continue;
         atomic_fetch_add_explicit(&rw->rows_done, seen - told, memory_order_relaxed);
         told = seen;
+        tell_bytes(job);
         if (atomic_load_explicit(&rw->cancelled, memory_order_relaxed)) {
             r = -ECANCELED;
             break;
@@ -211,6 +220,13 @@ static void *part_thread(void *arg)
 
 /* ---- all of it ------------------------------------------------------------------------------------------------------------ */
 
+/* What a compaction reads it holds: nobody else removes files. */
+static bool is_held(void *arg)
+{
+    (void)arg;
+    return true;
+}
+
 static int open_set(struct rewrite *rw, struct rowset **ret)
 {
     struct rowset_options options = { .log = rw->log,
@@ -218,6 +234,7 @@ static int open_set(struct rewrite *rw, struct rowset **ret)
                                       .owner = geteuid(),
                                       .memory = rw->memory / 2,
                                       .cancelled = is_cancelled,
+                                      .held = is_held,
                                       .arg = rw };
     struct rowset_file *files = calloc(rw->files_count + 1, sizeof *files);
 

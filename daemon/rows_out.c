@@ -65,6 +65,15 @@ int rows_out_piece(struct rows_out *out, const void *data, size_t len, struct er
     return rows_piece(out->writer, data, len, msg);
 }
 
+uint64_t rows_out_bytes(const struct rows_out *out)
+{
+    uint64_t bytes = out->writer ? rows_writer_bytes(out->writer) : 0;
+
+    for (size_t i = 0; i < out->count; i++)
+        bytes += out->outputs[i].entry.size;
+    return bytes;
+}
+
 int rows_out_finish(struct rows_out *out, struct errmsg *msg)
 {
     return out->writer ? seal_file(out, msg) : 0;

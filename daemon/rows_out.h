@@ -39,6 +39,9 @@ int rows_out_put(struct rows_out *out, unsigned flags, struct bytes key, const v
                  uint64_t value_len, int64_t time_us, struct errmsg *msg);
 int rows_out_piece(struct rows_out *out, const void *data, size_t len, struct errmsg *msg);
 
+/* Compressed bytes so far. */
+uint64_t rows_out_bytes(const struct rows_out *out);
+
 /* No more rows: seal the last file. */
 int rows_out_finish(struct rows_out *out, struct errmsg *msg);
 /* Close everything; the outputs too. */

@@ -486,8 +486,9 @@ static void judge_stray(struct sweep *w, int dir, const char *name, enum entry_n
 
     if (readable && !uuid_equal(&log, &s->origin))
         set_readonly(w, name, true);
-    else if (!marked(dir, uuid) || (readable && seen > s->ledger->seq))
-        set_readonly(w, name, false);
+    else if (!marked(dir, uuid) || (readable && seen > s->ledger->seq && s->config.sync == SYNC_FULL))
+        set_readonly(w, name,
+                     false); /* mode `normal` may lose the newest commits, and leaves their marks to tell */
 }
 
 /* One name of a directory of a table.  Data files go before marks: a mark is needed as long as its files are there. */

@@ -67,6 +67,16 @@ static void check_manifest(struct table_check *tc, const char *path)
     manifest_fini(&m);
 }
 
+/* A file must be the one that its name says. */
+static void name_says(const char *path, struct uuid *uuid)
+{
+    enum entry_name kind;
+    uint32_t part;
+
+    if (!entry_name_parse(strrchr(path, '/') + 1, &kind, uuid, &part))
+        *uuid = (struct uuid){ { 0 } };
+}
+
 static void run_check(uv_work_t *work)
 {
     struct table_check *tc = work->data;
@@ -75,6 +85,7 @@ static void run_check(uv_work_t *work)
 
     for (size_t i = 0; i < tc->list.count; i++) {
         const struct listed_file *f = &tc->list.files[i];
+        name_says(f->path, &expect.uuid);
         if (f->base)
             check_manifest(tc, f->path);
         else if (check_data(tc, f->path, &expect, &msg) < 0)

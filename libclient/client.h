@@ -511,6 +511,9 @@ struct hold {
     int64_t time_us;
     uint64_t base_seq; /* of the compaction that it begins with; 0: none */
     uint64_t after;    /* its other files are of commits after this one */
+    int fd;            /* the connection's, only looked at: hold_stands() */
+    dev_t dev;
+    ino_t ino;
 };
 
 struct hold_files {
@@ -526,6 +529,8 @@ int hold_ask(skade *s, skade_table table, const struct skade_scan_options *optio
              struct hold_question *ret);
 
 int hold_take(skade *s, const struct hold_question *q, struct hold *ret);
+/* Does the connection of the hold ARG stand? Any thread; touches nothing of the handle. */
+bool hold_stands(void *arg);
 bool hold_is_held(const skade *s, const struct hold *h); /* as far as we know */
 void hold_end(skade *s, struct hold *h);                 /* doesn't wait; harmless when nothing is held */
 

@@ -143,6 +143,8 @@ static int replace(skade *s, struct warm *w, const struct hold *now, const struc
     options.log = now->origin;
     options.table = now->table;
     options.owner = s->place.uid;
+    options.held = hold_stands;
+    options.held_arg = &w->hold; /* what NOW becomes, when all is well */
     int r = hold_files(s, now, 0, &files);
     if (r == 0)
         r = rowset_open(&set, files.files, files.n, &options, &s->msg);

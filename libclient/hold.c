@@ -8,6 +8,7 @@
 
 #include "fileuri.h"
 
+#include <poll.h>
 #include <stdlib.h>
 
 #define PAGE 1000u /* files that one request asks for */
@@ -57,7 +58,10 @@ static int take_leased(skade *s, const struct frame *f, const struct hold_questi
                           .seq = m.seq,
                           .time_us = m.time_us,
                           .base_seq = m.base_seq,
-                          .after = m.after };
+                          .after = m.after,
+                          .fd = s->stream.fd,
+                          .dev = s->stream.dev,
+                          .ino = s->stream.ino };
     return 0;
 }
 
@@ -78,6 +82,15 @@ int hold_take(skade *s, const struct hold_question *q, struct hold *ret)
 bool hold_is_held(const skade *s, const struct hold *h)
 {
     return h->serial != 0 && s->stream.fd >= 0 && s->stream.serial == h->serial;
+}
+
+bool hold_stands(void *arg)
+{
+    const struct hold *h = arg;
+    struct pollfd p = { .fd = h->fd, .events = POLLRDHUP };
+
+    return h->serial != 0 && stream_is_socket(h->fd, h->dev, h->ino) && poll(&p, 1, 0) >= 0 &&
+           !(p.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL));
 }
 
 void hold_end(skade *s, struct hold *h)
@@ -214,6 +227,8 @@ static int open_once(skade *s, const struct hold_question *q, const struct rowse
     options.log = h->origin;
     options.table = h->table;
     options.owner = s->place.uid;
+    options.held = hold_stands;
+    options.held_arg = h;
     if (r == 0)
         r = rowset_open(ret, files.files, files.n, &options, &s->msg);
     hold_files_fini(&files);

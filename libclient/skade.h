@@ -547,7 +547,9 @@ struct skade_compacted {
     uint64_t carried; /* commits that arrived meanwhile */
     uint64_t files_before, files_after, bytes_before, bytes_after, raw_bytes;
     uint64_t micros;
-    char old_data_dir[SKADE_LOCATION_MAX + 1]; /* whose files were retired; "" */
+    /* Where files were retired; "". Not to be removed by hand: commits that were carried over live there. skade_gc() and
+     * the daemon remove what was retired, by name, when nobody holds it. */
+    char old_data_dir[SKADE_LOCATION_MAX + 1];
 };
 
 /*
@@ -634,8 +636,8 @@ SKADE_API int64_t skade_clients(skade *s, skade_client_fn fn, void *arg);
 typedef int (*skade_check_fn)(void *arg, const char *object, uint64_t checked, uint64_t damaged,
                               const char *detail);
 /* Checksum the files of the current generation, if they can be seen (also with SKADE_NO_SHM), then let
- * the daemon verify the log's chain; FULL: also every location of the index against the log.  FN is told
- * of each object what was looked at (bytes of a file, rows of the log), how much of it is damaged (all
+ * the daemon verify the log's chain and the files of stored tables: their heads and ends; FULL: every byte of
+ * them, and every location of the index against the log.  FN is told of each object what was looked at (bytes of a file, rows of the log), how much of it is damaged (all
  * of a file whose checksum is wrong), and the first damage in words.  0: nothing damaged, SKADE_EDAMAGED, what FN returned, or negative. */
 SKADE_API int skade_verify(skade *s, int full, skade_check_fn fn, void *arg);
 

@@ -59,7 +59,7 @@ bool deadline_pause(int64_t deadline, unsigned ms)
 
 /* ---- is the number still ours? ------------------------------------------------------------------------- */
 
-static bool is_same_socket(int fd, dev_t dev, ino_t ino)
+bool stream_is_socket(int fd, dev_t dev, ino_t ino)
 {
     struct stat st;
     return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode) && st.st_dev == dev && st.st_ino == ino;
@@ -71,7 +71,7 @@ static bool still_ours(struct stream *s)
 {
     if (s->fd < 0)
         return false;
-    if (is_same_socket(s->fd, s->dev, s->ino))
+    if (stream_is_socket(s->fd, s->dev, s->ino))
         return true;
     s->fd = -1;
     s->foreign++;

@@ -62,6 +62,9 @@ int stream_open(struct stream *s, const char *path, uint32_t uid, int64_t deadli
 /* Close and forget everything but serial; harmless when closed. */
 void stream_close(struct stream *s);
 
+/* Is FD that socket, and not what took its number? */
+bool stream_is_socket(int fd, dev_t dev, ino_t ino);
+
 /* Connected, still ours, and not hung up?  Doesn't wait. */
 bool stream_is_alive(struct stream *s);
 

@@ -126,6 +126,8 @@ static int copy_options(struct rowset *s, const struct rowset_options *opt)
     s->owner = opt->owner;
     s->memory = opt->memory ? opt->memory : MEMORY_DEFAULT;
     s->cancelled = opt->cancelled;
+    s->held = opt->held;
+    s->held_arg = opt->held_arg;
     s->arg = opt->arg;
     s->hints.limit = s->memory / 4 / sizeof(uint64_t);
     s->temp_dir = strdup(temp_dir && *temp_dir ? temp_dir : "/tmp");

@@ -40,6 +40,9 @@ struct rowset_options {
         void *
             arg); /* NULL, or asked now and then, by whichever thread works: non-zero ends it with -ECANCELED */
     void *arg;
+    /* Are the files held, so that one that is missing is damage? NULL: nobody knows, and it was collected (EXPIRED). */
+    bool (*held)(void *arg);
+    void *held_arg;
 };
 
 /* FILES oldest first. */

@@ -12,10 +12,15 @@
 
 /* ---- a file by its path ---------------------------------------------------------------------------------- */
 
-static int explain(int error, const char *path, struct errmsg *msg)
+static int explain(const struct rowset *s, int error, const char *path, struct errmsg *msg)
 {
     switch (error) {
     case ENOENT:
+        if (s->held && s->held(s->held_arg))
+            return fail(
+                msg, SKADE_EDAMAGED,
+                "%s is missing, and nothing retired it: look for who removed it, and put it back from a copy",
+                path);
         return fail(msg, SKADE_EEXPIRED,
                     "%s is gone: the table was compacted or dropped since, and its old files were collected",
                     path);
@@ -53,7 +58,7 @@ int rowset_open_path(const struct rowset *s, const char *path, struct errmsg *ms
     if (fd < 0 && errno == EPERM)
         fd = open(path, flags); /* O_NOATIME is for the owner only */
     if (fd < 0)
-        return explain(errno, path, msg);
+        return explain(s, errno, path, msg);
     int r = check_owner(s, fd, path, msg);
     if (r < 0) {
         close(fd);

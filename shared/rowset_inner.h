@@ -131,6 +131,8 @@ struct rowset {
     size_t memory;
     char *temp_dir;
     int (*cancelled)(void *arg);
+    bool (*held)(void *arg);
+    void *held_arg;
     void *arg;
 
     struct data_file *files;

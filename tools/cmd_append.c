@@ -16,6 +16,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #define READ_SIZE (256u << 10)
@@ -31,6 +32,7 @@ struct append {
     bool tsv;
     char *key; /* of tsv: what came before the TAB */
     size_t key_len;
+    unsigned char uuid[16]; /* of the request */
 };
 
 static int bad_line(struct append *a, int code, const char *problem)
@@ -51,7 +53,9 @@ static int take_key(struct append *a, const char *text, size_t len, size_t *take
     const char *tab = memchr(text, '\t', len), *newline = memchr(text, '\n', len);
 
     if (newline && (!tab || newline < tab))
-        return bad_line(a, SKADE_EINPUT, "there is no TAB between key and value");
+        return bad_line(
+            a, SKADE_EINPUT,
+            "there is no TAB between key and value; rows without key need --format lines or jsonl");
     *taken = tab ? (size_t)(tab - text) : len;
     if (*taken > KEY_MAX - a->key_len)
         return bad_line(a, SKADE_EINPUT, "the key is longer than 65535 bytes");
@@ -118,7 +122,9 @@ static int take_text(struct append *a)
     if (code == 0 && a->in_row) /* the last line may lack its end */
         code = end_row(a);
     else if (code == 0 && a->key_len)
-        code = bad_line(a, SKADE_EINPUT, "there is no TAB between key and value");
+        code =
+            bad_line(a, SKADE_EINPUT,
+                     "there is no TAB between key and value; rows without key need --format lines or jsonl");
     free(buffer);
     return code;
 }
@@ -178,8 +184,12 @@ static int commit(struct append *a, const char *table)
 {
     struct skade_appended done = { .size = sizeof done };
     struct ctl *c = a->c;
+    char uuid[40];
 
     int r = skade_append_commit(c->s, &done);
+    if (r == SKADE_EUNKNOWN)
+        ctl_note(c, "%s: to find out, append the same rows again with --uuid %s", table,
+                 skade_uuid_format(a->uuid, uuid));
     if (r < 0)
         return ctl_fail(c, table, r);
     out_text(&c->out, table);
@@ -196,15 +206,16 @@ static int commit(struct append *a, const char *table)
 static int run(struct append *a, const char *table, const char *format)
 {
     skade_table number;
-    unsigned char uuid[16];
     const char *given = args_value(&a->c->args, "uuid");
 
-    if (given && skade_uuid_parse(given, uuid) < 0)
+    if (given && skade_uuid_parse(given, a->uuid) < 0)
         return ctl_fail_with(a->c, SKADE_EINPUT, "--uuid: %s is no uuid", given);
+    if (!given && getrandom(a->uuid, sizeof a->uuid, 0) != (ssize_t)sizeof a->uuid)
+        return ctl_fail_with(a->c, -EIO, "no random bytes for a uuid; give one with --uuid");
     int code = ctl_find_table(a->c, table, &number);
     if (code != 0)
         return code;
-    code = checked(a, skade_append_begin(a->c->s, number, given ? uuid : NULL));
+    code = checked(a, skade_append_begin(a->c->s, number, a->uuid));
     if (code != 0)
         return code;
     bool json = strcmp(format, "jsonl") == 0;

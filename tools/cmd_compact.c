@@ -108,7 +108,11 @@ static int print_compacted(struct ctl *c, const char *table, const struct skade_
     struct out *o = &c->out;
 
     if (r->joined)
-        ctl_note(c, "%s: another request was compacting it; this is what came of that one", table);
+        ctl_note(
+            c,
+            "%s: another request was compacting it; this is what came of that one, with its rules and not "
+            "with those of this command: compact again for them",
+            table);
     if (r->sampled)
         ctl_note(c, "%s: bytes_after is estimated from a sample", table);
     out_text(o, table);

@@ -28,7 +28,8 @@ struct import {
     struct import_options options;
     struct iceberg_error err; /* large */
     struct skade_commit piece[PIECE];
-    bool refused; /* something was: exit code 1 */
+    bool refused;    /* something was: exit code 1 */
+    bool wrong_kind; /* the name of a single table is one that skade stores: exit code 2 */
 };
 
 /* What became of a table. */
@@ -78,6 +79,35 @@ static int failed(struct import *im, const struct import_plan *plan, int code)
 
 /* ---- one table against the log ---- */
 
+struct kind {
+    skade_table table;
+    bool stored;
+};
+
+static int note_kind(void *arg, const struct skade_table_info *info)
+{
+    struct kind *k = arg;
+
+    k->stored |= info->table == k->table && info->stored;
+    return 0;
+}
+
+/* Others keep the rows of a table whose metadata is imported. */
+static int refuse_stored(struct import *im, const struct import_plan *plan, skade_table table)
+{
+    struct kind k = { .table = table };
+    int64_t n = skade_tables(im->c->s, plan->name, note_kind, &k);
+
+    if (n < 0)
+        return failed(im, plan, (int)n);
+    if (!k.stored)
+        return TABLE_DONE;
+    im->wrong_kind = true;
+    return refuse(
+        im, plan,
+        "skade stores this table's rows: use append for rows, or --table to give the metadata another name");
+}
+
 /* The table of the plan's name, made if it isn't there. */
 static int find_or_create(struct import *im, const struct import_plan *plan, skade_table *ret)
 {
@@ -88,7 +118,7 @@ static int find_or_create(struct import *im, const struct import_plan *plan, ska
         if (r == SKADE_EEXISTS) /* somebody was faster */
             r = skade_find_table(im->c->s, plan->name, ret) > 0 ? 0 : SKADE_ENOTABLE;
     }
-    return r < 0 ? failed(im, plan, r) : TABLE_DONE;
+    return r < 0 ? failed(im, plan, r) : refuse_stored(im, plan, *ret);
 }
 
 static int on_event(void *arg, const struct skade_event *e)
@@ -245,6 +275,8 @@ static int import_tables(struct import *im, struct import_tables *tables)
             return r;
         im->refused |= r == TABLE_REFUSED;
     }
+    if (im->wrong_kind && tables->count == 1)
+        return CTL_USAGE;
     return im->refused || tables->refused ? CTL_FAILED : CTL_OK;
 }
 

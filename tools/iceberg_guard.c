@@ -126,7 +126,7 @@ const char *iceberg_guard(struct iceberg_guard *g, const unsigned char *text, si
         size_t plain = plain_bytes(g, text + i, len - i);
         i += plain;
         g->token += plain;
-        if (g->token > ICEBERG_TOKEN_MAX)
+        if (g->token > (g->token_max ? g->token_max : ICEBERG_TOKEN_MAX))
             return "has a string or number of more than 8 MiB";
         if (i == len)
             break;

@@ -23,6 +23,7 @@ struct iceberg_guard {
     bool after_high;   /* the first half of a pair was the last thing in this string */
     size_t token;      /* bytes of the current string or number */
     unsigned depth;
+    size_t token_max; /* 0: ICEBERG_TOKEN_MAX */
 };
 
 /* Look at the next LEN bytes.  NULL, or what is wrong with them (a static string); then don't go on. */

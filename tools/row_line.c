@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <skade.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -181,7 +182,7 @@ int row_line_parse(const char *line, size_t len, struct row_line *ret, char *pro
                    size_t problem_size)
 {
     struct parse p = { .line = ret, .problem = problem_text, .problem_size = problem_size };
-    struct iceberg_guard guard = { 0 };
+    struct iceberg_guard guard = { .token_max = SIZE_MAX }; /* the line is bounded */
     const unsigned char *text = (const unsigned char *)line;
 
     *problem_text = 0;

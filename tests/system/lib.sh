@@ -10,6 +10,7 @@ place=$(mktemp -d "${TMPDIR:-/tmp}/skade-test.XXXXXX")
 shm=$(mktemp -d /dev/shm/skade-test.XXXXXX)
 run=$place/run data=$place/data
 export SKADE_RUN_DIR=$run
+unset SKADE_INSTANCE SKADE_SHM SKADE_SHM_DIR
 points=$place/points # fail points of shared/failpoint.h
 mkdir "$points"
 export SKADE_FAILPOINT_DIR=$points
