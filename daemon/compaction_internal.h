@@ -79,7 +79,10 @@ void compaction_prepare(struct compaction *c);
 void compaction_rewritten(struct compaction *c);
 
 /* The rows of C that still come from a session need not come any more. */
-void compaction_stream_stop(struct compaction *c);
+void compaction_stream_stop(struct compaction *c, int code, const char *why);
+
+/* It was cancelled: sets msg, and returns what that is. */
+int compaction_was_stopped(struct compaction *c);
 
 /* End it with what error and msg say: everyone is told, everything freed. */
 void compaction_finish(struct compaction *c);

@@ -125,6 +125,8 @@ static void gone(struct inflow *in)
     if (c) {
         c->error = in->error;
         c->msg = in->msg;
+        if (c->dropped)
+            c->error = compaction_was_stopped(c);
         compaction_finish(c);
     }
     inflow_work(in, run_close, free_stream);
@@ -185,12 +187,12 @@ static void ended(struct inflow *in)
     filelist_start(&c->list);
 }
 
-void compaction_stream_stop(struct compaction *c)
+void compaction_stream_stop(struct compaction *c, int code, const char *why)
 {
     struct inflow *in = &c->stream->in;
 
     if (in->session)
-        inflow_stop(in, "the daemon stops");
+        inflow_stop(in, code, why);
 }
 
 static const struct inflow_ops ops = { take_record, drop, ended, gone };

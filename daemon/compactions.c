@@ -59,7 +59,7 @@ static void drop_waiter(struct waiter *w)
 }
 
 /* Why it ended before its end. */
-static int was_stopped(struct compaction *c)
+int compaction_was_stopped(struct compaction *c)
 {
     if (c->dropped)
         return fail(&c->msg, SKADE_ECONFLICT, "the table was dropped meanwhile");
@@ -90,6 +90,8 @@ void compaction_table_dropped(const struct server *s, uint32_t table)
         return;
     c->dropped = true;
     cancel(c);
+    if (c->arriving)
+        compaction_stream_stop(c, SKADE_ECONFLICT, "the table was dropped meanwhile");
 }
 
 bool compaction_leave(struct session *s, uint64_t request)
@@ -391,7 +393,7 @@ static void linked(uv_work_t *w, int status)
     if (c->error < 0) {
         compaction_finish(c); /* no name is left */
     } else if (c->cancelled) {
-        c->error = was_stopped(c);
+        c->error = compaction_was_stopped(c);
         work(c, run_unlink, tidied);
     } else {
         submit(c);
@@ -427,7 +429,7 @@ void compaction_rewritten(struct compaction *c)
     c->error = c->rewrite.error;
     c->msg = c->rewrite.msg;
     if (c->cancelled && (c->error == 0 || c->error == -ECANCELED))
-        c->error = was_stopped(c);
+        c->error = compaction_was_stopped(c);
     if (c->error < 0 || c->rewrite.dry_run) {
         compaction_finish(c);
         return;
@@ -523,9 +525,11 @@ static void listed(struct filelist *l)
     struct compaction *c = l->owner;
     struct rewrite *rw = &c->rewrite;
 
-    c->error = l->error;
-    if (c->error == 0 && c->cancelled)
-        c->error = -ECANCELED;
+    c->error = c->cancelled ? compaction_was_stopped(c) : l->error;
+    if (c->error < 0 && c->cancelled) {
+        compaction_finish(c);
+        return;
+    }
     if (c->error < 0) {
         fail(&c->msg, c->error, "the table's files can't be listed: %s", error_text(c->error));
         compaction_finish(c);
@@ -854,7 +858,8 @@ bool compactions_stop(struct server *s)
         if (!c->cancelled)
             cancel(c);
         if (c->arriving)
-            compaction_stream_stop(c); /* nobody reads its rows any more: C may be gone */
+            compaction_stream_stop(c, -ECANCELED,
+                                   "the daemon stops"); /* nobody reads its rows any more: C may be gone */
     }
     return !s->compactions;
 }

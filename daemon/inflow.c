@@ -207,10 +207,10 @@ void inflow_abort(struct session *s)
     session_unref(s);
 }
 
-void inflow_stop(struct inflow *in, const char *why)
+void inflow_stop(struct inflow *in, int code, const char *why)
 {
     if (!in->error && !in->working)
-        in->error = fail(&in->msg, -ECANCELED, "%s", why);
+        in->error = fail(&in->msg, code, "%s", why);
     in->cancelled = true;
     if (!in->working && !in->ending)
         give_up(in);

@@ -61,7 +61,7 @@ void inflow_end(struct session *s, uint64_t request, uint64_t rows, const struct
 void inflow_abort(struct session *s); /* harmless when there is none; answered by the caller */
 
 /* End it from our side: its session is told when it asks for the end, and the inflow is gone as soon as no worker has it. */
-void inflow_stop(struct inflow *in, const char *why);
+void inflow_stop(struct inflow *in, int code, const char *why);
 
 /* Is so much queued that the session must not be read? */
 bool inflow_is_full(const struct session *s);

@@ -199,6 +199,7 @@ static int check_row(const struct group *g, struct change *c, const struct chang
 
 static const struct event *head_of(const struct group *g, const struct table *t, struct event *store)
 {
+    assert(t);
     if (t->pending.group == g->committer->groups && t->pending.head)
         return t->pending.head;
     if (!t->head.seq)

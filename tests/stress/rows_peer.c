@@ -38,7 +38,7 @@ struct peer {
 static struct peer peers[CONNECTIONS];
 
 struct line {
-    char *word[WORDS]; /* the verb and its arguments; "" for those that aren't there */
+    const char *word[WORDS]; /* the verb and its arguments; "" for those that aren't there */
 };
 
 static uint64_t number(const struct line *l, int i)
@@ -70,8 +70,8 @@ static void framed(struct peer *p, enum wire_type type)
 
 static void say_begin(struct peer *p, const struct line *l)
 {
-    wire_put_append_begin(
-        frame_of(p), &(struct msg_append_begin){ .table = (uint32_t)number(l, 1), .uuid = uuid_number(l, 2) });
+    wire_put_append_begin(frame_of(p), &(struct msg_append_begin){ .table = (uint32_t)number(l, 1),
+                                                                   .uuid = uuid_number(l, 2) });
     framed(p, WIRE_APPEND_BEGIN);
 }
 
@@ -209,10 +209,10 @@ static const struct {
     const char *name;
     void (*act)(struct peer *p, const struct line *l);
 } verbs[] = {
-    { "open", open_peer },   { "close", close_peer },   { "send", send_said },       { "answer", answer },
-    { "begin", say_begin },  { "row", say_row },        { "end", say_end },          { "abort", say_abort },
-    { "lease", say_lease },  { "stream", say_stream },  { "compact", say_compact },  { "gc", say_gc },
-    { "ping", say_ping },    { "garbage", say_garbage },
+    { "open", open_peer },  { "close", close_peer },    { "send", send_said },      { "answer", answer },
+    { "begin", say_begin }, { "row", say_row },         { "end", say_end },         { "abort", say_abort },
+    { "lease", say_lease }, { "stream", say_stream },   { "compact", say_compact }, { "gc", say_gc },
+    { "ping", say_ping },   { "garbage", say_garbage },
 };
 
 static void act(char *text)
@@ -224,7 +224,7 @@ static void act(char *text)
         l.word[i] = word;
     if (!who || *who < 'A' || *who >= 'A' + CONNECTIONS)
         die("a line begins with the letter of a connection");
-    for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
+    for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
         if (strcmp(verbs[i].name, l.word[0]) == 0) {
             verbs[i].act(&peers[*who - 'A'], &l);
             fflush(stdout);
