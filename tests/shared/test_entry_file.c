@@ -336,7 +336,7 @@ END_TEST
 static struct put *many_rows(size_t n, long newest[KEYS])
 {
     struct put *rows = malloc((n + 1) * sizeof *rows);
-    char(*texts)[24] = malloc((n + 1) * sizeof *texts);
+    char(*texts)[24] = calloc(1, (n + 1) * sizeof *texts);
     uint64_t seed = n;
     for (size_t k = 0; k < KEYS; k++)
         newest[k] = -1;

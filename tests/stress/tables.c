@@ -64,6 +64,8 @@ struct wanted_compact {
     int64_t before_us;
     char from[8], to[8];
     uint64_t choice; /* of the callback */
+    uint64_t target_size;
+    uint32_t block_size;
 };
 
 struct world {
@@ -700,6 +702,9 @@ static void plan_compaction(struct world *w, enum rule rule)
     *c = (struct wanted_compact){
         .pending = true, .table = some_table(w), .rule = rule, .choice = roll(&w->random)
     };
+    static const uint64_t targets[] = { 0, 65536, 300000 };
+    c->target_size = targets[below(w, 3)];
+    c->block_size = chance(w, 3) ? 4096 : 0;
     make_uuid(w, c->uuid);
     c->at = w->model.seq;
     e = some_event(w, c->table);
@@ -712,13 +717,12 @@ static void plan_compaction(struct world *w, enum rule rule)
 
 static struct skade_compact_options compact_options(struct world *w)
 {
-    static const uint64_t targets[] = { 0, 65536, 300000 };
     const struct wanted_compact *c = &w->compact;
     struct skade_compact_options o = { .size = sizeof o };
 
     memcpy(o.uuid, c->uuid, 16);
-    o.target_size = targets[below(w, 3)];
-    o.block_size = chance(w, 3) ? 4096 : 0;
+    o.target_size = c->target_size;
+    o.block_size = c->block_size;
     o.has_drop_before = c->rule == DROP_BEFORE;
     o.drop_before_us = c->before_us;
     if (c->rule == KEEP_PREFIX) {
@@ -733,14 +737,14 @@ static struct skade_compact_options compact_options(struct world *w)
     return o;
 }
 
-/* Is there anything to compact?  Without a rule not, when nothing came after the base. */
+/* Is there anything to compact?  Without a rule or a size not, when nothing came after the base. */
 static bool has_work(const struct world *w)
 {
     const struct wanted_compact *c = &w->compact;
     const struct mevent *head = mtable_head(&w->model, c->table, c->at),
                         *base = mtable_base(&w->model, c->table, c->at);
 
-    return head && (c->rule != NO_RULE || head != base);
+    return head && (c->rule != NO_RULE || c->target_size || c->block_size || head != base);
 }
 
 /* Can it be swapped, after what came meanwhile? */
