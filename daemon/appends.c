@@ -390,7 +390,7 @@ void append_begin(struct session *s, uint64_t request, const struct msg_append_b
     inflow_open(&a->in, s, request);
     a->in.error = check_table(s->server, m, &a->n, &a->in.msg);
     if (a->in.error < 0)
-        inflow_refuse(&a->in);
+        inflow_tell(&a->in);
 }
 
 void append_end(struct session *s, uint64_t request, const struct msg_append_end *m)

@@ -268,7 +268,7 @@ void compaction_begin_stream(struct session *s, uint64_t request, const struct m
     inflow_open(&st->in, s, request);
     st->in.error = open_job(s, m, st);
     if (st->in.error < 0)
-        inflow_refuse(&st->in);
+        inflow_tell(&st->in);
 }
 
 void compaction_end_stream(struct session *s, uint64_t request, const struct msg_compact_end *m)

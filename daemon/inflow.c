@@ -147,11 +147,6 @@ void inflow_open(struct inflow *in, struct session *s, uint64_t request)
     s->inflow = in;
 }
 
-void inflow_refuse(struct inflow *in)
-{
-    inflow_tell(in);
-}
-
 void inflow_rows(struct session *s, uint64_t request, struct bytes records)
 {
     struct inflow *in = s->inflow;

@@ -52,8 +52,6 @@ struct inflow {
 
 /* Open IN (zero but for ops) as the inflow of S, which has none. */
 void inflow_open(struct inflow *in, struct session *s, uint64_t request);
-/* It can't be: IN->error and msg are set. Tells the session, and stays open. */
-void inflow_refuse(struct inflow *in);
 
 void inflow_rows(struct session *s, uint64_t request, struct bytes records);
 /* END of the session's inflow, which must be of the kind OPS. */
@@ -70,7 +68,7 @@ bool inflow_is_full(const struct session *s);
 void inflow_work(struct inflow *in, void (*run)(struct inflow *in), void (*next)(struct inflow *in));
 /* The session has its answer, or needs none: it may begin another. */
 void inflow_leave(struct inflow *in);
-/* Answer with error and msg, once. */
+/* Answer with error and msg, once.  An inflow that can't begin stays open after it, until its end comes. */
 void inflow_tell(struct inflow *in);
 /* Free the buffers. */
 void inflow_fini(struct inflow *in);

@@ -1,7 +1,7 @@
 #include "release_line.h"
 
 #include "args.h"
-#include "iceberg_guard.h"
+#include "json_line.h"
 #include "plain.h"
 
 #include <errno.h>
@@ -9,7 +9,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <yajl/yajl_parse.h>
 
 enum value_kind { VALUE_NULL, VALUE_BOOL, VALUE_NUMBER, VALUE_STRING };
 
@@ -247,22 +246,12 @@ static const yajl_callbacks callbacks = {
 
 static int parse_json(struct parse *p, const char *line, size_t len)
 {
-    struct iceberg_guard guard = { 0 };
-    const unsigned char *text = (const unsigned char *)line;
-    const char *wrong = iceberg_guard(&guard, text, len);
+    const char *wrong;
+    int r = json_line(line, len, 0, &callbacks, p, &wrong);
 
-    if (wrong)
-        return problem(p, "%s", wrong), SKADE_EINPUT;
-    yajl_handle yajl = yajl_alloc(&callbacks, NULL, p);
-    if (!yajl)
-        return -ENOMEM;
-    yajl_status status = yajl_parse(yajl, text, len);
-    if (status == yajl_status_ok)
-        status = yajl_complete_parse(yajl);
-    yajl_free(yajl);
-    if (status != yajl_status_ok && !*p->problem)
-        problem(p, "not a JSON object");
-    return *p->problem ? SKADE_EINPUT : 0;
+    if (r == SKADE_EINPUT && !*p->problem)
+        problem(p, "%s", wrong ? wrong : "not a JSON object");
+    return *p->problem ? SKADE_EINPUT : r;
 }
 
 /* What no field can say alone. */

@@ -1,7 +1,7 @@
 #include "row_line.h"
 
 #include "base64.h"
-#include "iceberg_guard.h"
+#include "json_line.h"
 #include "plain.h"
 
 #include <errno.h>
@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <yajl/yajl_parse.h>
 
 enum field { FIELD_NONE, FIELD_KEY, FIELD_KEY_BASE64, FIELD_VALUE, FIELD_VALUE_BASE64, FIELD_DELETE, FIELDS };
 
@@ -182,25 +181,15 @@ int row_line_parse(const char *line, size_t len, struct row_line *ret, char *pro
                    size_t problem_size)
 {
     struct parse p = { .line = ret, .problem = problem_text, .problem_size = problem_size };
-    struct iceberg_guard guard = { .token_max = SIZE_MAX }; /* the line is bounded */
-    const unsigned char *text = (const unsigned char *)line;
+    const char *wrong;
 
     *problem_text = 0;
     *ret = (struct row_line){ 0 };
-    const char *wrong = iceberg_guard(&guard, text, len);
-    if (wrong)
-        return problem(&p, "%s", wrong), SKADE_EINPUT;
-    yajl_handle yajl = yajl_alloc(&callbacks, NULL, &p);
-    if (!yajl)
+    int r = json_line(line, len, SIZE_MAX, &callbacks, &p, &wrong); /* whoever reads lines bounds them */
+    if (p.no_memory || r == -ENOMEM)
         return -ENOMEM;
-    yajl_status status = yajl_parse(yajl, text, len);
-    if (status == yajl_status_ok)
-        status = yajl_complete_parse(yajl);
-    yajl_free(yajl);
-    if (p.no_memory)
-        return -ENOMEM;
-    if (status != yajl_status_ok && !*problem_text)
-        problem(&p, "not a JSON object");
+    if (r < 0 && !*problem_text)
+        problem(&p, "%s", wrong ? wrong : "not a JSON object");
     return *problem_text ? SKADE_EINPUT : check_whole(&p);
 }
 

@@ -15,9 +15,11 @@
 
 #include "synthetic.h"
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -133,13 +135,30 @@ static void pick(struct judge *j, uint32_t *t, uint32_t *v)
     *v = (uint32_t)(j->state >> 33) % j->versions;
 }
 
-/* Is R no answer because no daemon is there?  Then it may be asked again, in a moment. */
+/* Until something new is in the run directory, as a daemon's socket is when it comes back. What came since the last call
+ * counts; the limit is for a daemon that was already there. */
+static void wait_for_daemon(void)
+{
+    static int changes = -1;
+    char events[4096];
+    const char *run_dir = getenv("SKADE_RUN_DIR");
+
+    if (changes < 0 && run_dir) {
+        changes = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+        inotify_add_watch(changes, run_dir, IN_CREATE | IN_MOVED_TO);
+    }
+    poll(&(struct pollfd){ .fd = changes, .events = POLLIN }, 1, 50);
+    while (changes >= 0 && read(changes, events, sizeof events) > 0)
+        ;
+}
+
+/* Is R no answer because no daemon is there?  Then it may be asked again, when one may have come. */
 static bool is_away(struct judge *j, int r)
 {
     if (r != SKADE_EUNREACHABLE)
         return false;
     j->unreachable++;
-    nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    wait_for_daemon();
     return true;
 }
 

@@ -8,6 +8,7 @@
 #include "tools/cli_run.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -751,7 +752,7 @@ static void *beat(void *arg)
     struct fake *f = arg;
     while (f->seen[WIRE_CANCEL] == 0) {
         world_beat(f->world);
-        usleep(5000); /* only so as not to take the processor from those who wait for it */
+        sched_yield();
     }
     return NULL;
 }
