@@ -144,20 +144,23 @@ struct measure row_ratio(const struct rows *rows, const char *over, const char *
 
 enum sense { AT_LEAST, AT_MOST };
 
-/* index.*: always judged.  speed.*: printed, and judged when BENCH_STRICT is set. */
+/* FLOOR is what must be reached, TARGET what should be; equal where there is one number. */
 struct goal {
     char name[64];
     enum sense sense;
     double floor;
     double target;
+    bool avx512; /* the numbers were agreed upon with it: doesn't count on a processor without */
 };
 
 enum verdict { PASS, FLOOR, FAIL };
 enum verdict goal_judge(const struct goal *g, struct measure m);
+/* Did it fail by more than the spread that was measured, on a processor that it was agreed upon for? */
+bool goal_counts_as_failed(const struct goal *g, struct measure m);
 
 /* Judge, print and remember. */
 void goal_check(const struct goal *g, struct measure m);
-int goals_failed(void); /* how many that count */
+int goals_failed(void); /* how many count as failed */
 
 /* The goals of issue "speed" that lookups over N snapshots have; those whose rows are missing are left out. */
 void goals_of_lookups(const struct rows *rows, const char *size, uint64_t n, double lines_per_lookup);
@@ -173,19 +176,42 @@ void report_figure(const char *group, const char *name, struct measure m, const 
                    enum row_kind kind);
 void report_rows(const char *group, const struct rows *rows);
 void report_goal(const struct goal *g, struct measure m, enum verdict v);
+/* A goal's stroke across the bar of a row. */
+void report_mark(const char *group, const char *row, double at);
+/* A point of line NAME in a plot of its own, `PLOT.svg`, which is about what ABOUT says of it (report.c). */
+void report_point(const char *plot, const char *name, enum row_kind kind, double x, struct measure y);
 void report_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void report_end(void); /* write report.md and the plots */
+
+/* Colours: a row's kind, or how a goal was judged. */
+enum paint { PAINT_PASS = ROW_LIMIT + 1, PAINT_FLOOR, PAINT_FAIL };
+#define BAR_GOALS_MAX 4
+#define SERIES_MAX 16
+#define POINTS_MAX 16
 
 /* One bar of a plot. */
 struct bar {
     const char *name;
     double value;
     double from, to; /* the spread around it */
-    enum row_kind kind;
+    int paint;
+    double goals[BAR_GOALS_MAX]; /* strokes across it */
+    size_t goals_count;
 };
-/* Horizontal bars on a logarithmic axis; MARK: a line across at that value, 0 for none.  0 or -errno. */
-int svg_bars(const char *path, const char *title, const char *unit, const struct bar *bars, size_t n,
-             double mark);
+/* One line of a plot. */
+struct series {
+    char name[32];
+    enum row_kind kind;
+    size_t count;
+    double x[POINTS_MAX];
+    struct measure y[POINTS_MAX];
+};
+/* Horizontal bars; MARK: a line across all of them at that value, 0 for none.  0 or -errno. */
+int svg_bars(const char *path, const char *title, const char *subtitle, const char *unit,
+             const struct bar *bars, size_t n, double mark);
+/* Lines of 1 point or more each, in the order of their x.  0 or -errno. */
+int svg_lines(const char *path, const char *title, const char *subtitle, const char *x_label,
+              const struct series *s, size_t n);
 
 /* ---- daemon.c ---------------------------------------------------------------------------------------------------------- */
 

@@ -200,6 +200,20 @@ static void report_socket(const char *group, const struct rows *rows)
     report_figure(group, "socket_by_mapped", row_ratio(rows, "socket", "single", 1), "times", ROW_OURS);
 }
 
+/* What a lookup costs as the log grows. */
+static void plot_by_size(const struct rows *rows, uint64_t n)
+{
+    static const struct {
+        const char *row, *name;
+    } lines[] = { { "single", "skade" },   { "batch", "skade, batch" }, { "lmdb.", "LMDB" },
+                  { "sqlite.", "SQLite" }, { "chase", "one access" },   { "line", "one line" } };
+
+    for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
+        const struct row *row = rows_find(rows, lines[i].row);
+        report_point("lookup_by_size", lines[i].name, row->kind, (double)n, measure_of(row->ns, rows->reps));
+    }
+}
+
 /* What was mapped must have been answered from the map. */
 static uint64_t asked_daemon(const struct subjects *s)
 {
@@ -244,6 +258,7 @@ void stage_lookups(uint64_t n, const char *size, int reps)
     struct part_facts facts = lone_part_facts(s.part);
     uint64_t index_bytes = daemon_counter(s.mapped, "index_bytes");
     report_rows(group, &rows);
+    plot_by_size(&rows, n);
     report_socket(group, &rows);
     report_facts(group, &s, &facts, index_bytes);
     judge_index(size, &rows, asked_daemon(&s), (double)index_bytes / (double)n, n);
