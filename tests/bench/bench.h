@@ -14,7 +14,9 @@
  *   report.c         lines, Markdown                     by_client.c      through libskadeclient
  *   svg.c            plots                               by_part.c        the index alone
  *   daemon.c         a daemon in a temporary place       distributions.c  ids of many kinds
- *                                                        commits.c        commits, publication
+ *   writers.c        many who write one SQLite file      commits.c        commits, publication
+ *   scaling.c        two processes at a time             idle.c           clients that do nothing
+ *   pages.c          pages of a history                  count_syncs.c    the daemon's fsyncs, loaded into it
  *                                                        tables.c         rows of stored tables
  */
 #ifndef SKADE_BENCH_H
@@ -35,7 +37,8 @@
 double now_ns(void);
 double processor_ns(void); /* of this thread */
 uint64_t random_next(void);
-void *allocate(size_t bytes); /* zeroed; ends the program when there is no memory */
+void random_begin(uint64_t seed); /* a process that was forked: questions of its own */
+void *allocate(size_t bytes);     /* zeroed; ends the program when there is no memory */
 
 /* Print what went wrong and end the program, with the daemon stopped and everything temporary removed. */
 _Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -167,6 +170,15 @@ void goals_of_lookups(const struct rows *rows, const char *size, uint64_t n, dou
 void goals_of_distributions(const struct rows *rows);
 /* GAIN: commits per second of 64 committers by those of one. */
 void goals_of_commits(struct measure gain);
+/* SQLITE: by those of 64 processes that write one SQLite file.  SYNCS: of the disk for each commit of one. */
+void goals_of_writers(struct measure sqlite, struct measure syncs);
+/* Lookups of two processes by those of one; and what they met on the way. */
+void goals_of_scaling(struct measure single, struct measure batch, uint64_t waits, uint64_t wrong,
+                      uint64_t asked);
+/* The cost of a publication with idle clients by that without. */
+void goals_of_idle(struct measure ratio);
+/* A page at the end of a long history by one at its beginning; one of a long history by one of a short one. */
+void goals_of_pages(struct measure oldest, struct measure longer, uint64_t wrong);
 /* Rows of BYTES: times faster than LMDB (append) and SQLite (scan); times slower than what compaction can't avoid. */
 void goals_of_tables(size_t bytes, struct measure append, struct measure scan, struct measure compact);
 
@@ -222,7 +234,11 @@ const char *place_shm_dir(void); /* of the daemon's files */
 void end_if_interrupted(void);
 
 void daemon_start(const char *sync); /* "full" or "normal"; with an empty log */
+/* Count its calls of fsync() and fdatasync() from its next start on; false: can't. */
+bool daemon_count_syncs(void);
+uint64_t daemon_syncs(void);
 void daemon_stop(void);
+double daemon_processor_ns(void); /* of all its threads together */
 skade *daemon_open(unsigned flags);
 uint64_t daemon_counter(skade *s, const char *name);
 
@@ -294,6 +310,13 @@ void sqlite_mixed(void *l, const struct question *q, size_t n);
 /* Table and id mixed into one number, of which peers make keys. */
 uint64_t mixed_key(uint32_t table, int64_t id);
 
+/* 64 processes and one SQLite file: commits per second by the first N of them. */
+#define WRITERS_MAX 64
+struct writers;
+struct writers *writers_open(void);
+void writers_close(struct writers *w);
+double writers_rate(struct writers *w, uint32_t n, double seconds);
+
 /* The commits in the order of a peer's keys, for loading it in one pass; both give them. */
 struct sorted_key {
     uint64_t key;
@@ -309,6 +332,11 @@ void stage_lookups(uint64_t n, const char *size, int reps);
 void stage_distributions(uint64_t n, int reps);
 void stage_commits(int reps);
 void stage_tables(int reps);
+void stage_pages(int reps);
+/* With a daemon that has H: lookups of two processes at a time; BYTES is what their limits are measured over. */
+void stage_scaling(const struct history *h, size_t bytes, int reps);
+/* What idle clients cost when more commits are published. */
+void stage_idle(const struct history *h, int reps);
 /* With a daemon that has H: how soon 1024 more commits are in the published index. */
 void stage_publication(const struct history *h, const char *size, int reps);
 

@@ -2,7 +2,7 @@
 # BENCH_N=10000000 adds that many snapshots; docs/PERFORMANCE.md explains what comes out.
 
 LIBS_BENCH := $(call pkg_libs,lmdb sqlite3 libzstd) -lm
-BENCH_OBJ  := $(call obj,$(filter-out tests/bench/bench_part.c,$(BENCH_SRC)))
+BENCH_OBJ  := $(call obj,$(filter-out tests/bench/bench_part.c tests/bench/count_syncs.c,$(BENCH_SRC)))
 BENCH_OUT  ?= build/bench
 
 $B/bench/bench: $(BENCH_OBJ) $(SHARED) $(SO).$(SOVER)
@@ -14,10 +14,15 @@ $B/bench/bench_part: $B/tests/bench/bench_part.o $(SHARED)
 	@mkdir -p $(@D)
 	$Q$(CC) $(ALL_LDFLAGS) $^ $(LIBS_CLIENT) -lm -o $@
 
+# What counts the daemon's fsyncs.
+$B/bench/count_syncs.so: $B/tests/bench/count_syncs.o
+	@mkdir -p $(@D)
+	$Q$(CC) $(ALL_LDFLAGS) -shared $^ -ldl -o $@
+
 bench: ## install what is needed, build, measure; build/bench/report.md
 	@$(MAKE) --no-print-directory deps-bench
 	@$(MAKE) --no-print-directory bench-run
-bench-run: $B/bench/bench $B/skaded
+bench-run: $B/bench/bench $B/bench/count_syncs.so $B/skaded
 	@mkdir -p $(BENCH_OUT)
 	@$B/bench/bench $B/skaded $(BENCH_OUT)
 

@@ -14,7 +14,8 @@
 #include <unistd.h>
 
 #define COMMITTERS 64
-#define SECONDS_EACH 0.4
+#define SECONDS_EACH 0.25
+#define COUNTED 100 /* commits, each by itself */
 #define PAGE 4096
 
 static double seconds(void)
@@ -53,6 +54,7 @@ struct committer {
     skade *s;
     skade_table table;
     uint32_t version; /* the next */
+    uint64_t in_time; /* commits of this round that were acknowledged before its end */
 };
 
 static double until; /* set before the threads start */
@@ -72,33 +74,38 @@ static void commit_one(struct committer *c)
 
 static void *commit_until_stopped(void *arg)
 {
-    while (seconds() < until)
-        commit_one(arg);
-    return NULL;
-}
+    struct committer *c = arg;
 
-static uint64_t count_commits(const struct committer *c, int n)
-{
-    uint64_t sum = 0;
-    for (int i = 0; i < n; i++)
-        sum += c[i].version;
-    return sum;
+    for (c->in_time = 0; seconds() < until; c->in_time += seconds() < until)
+        commit_one(c);
+    return NULL;
 }
 
 /* Commits per second by the first N of C. */
 static double commit_rate(struct committer *c, int n)
 {
-    uint64_t before = count_commits(c, n);
-    double began = seconds();
+    uint64_t sum = 0;
 
-    until = began + SECONDS_EACH;
+    until = seconds() + SECONDS_EACH;
     for (int i = 0; i < n; i++) {
         if (pthread_create(&c[i].thread, NULL, commit_until_stopped, &c[i]) != 0)
             die("no thread");
     }
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         pthread_join(c[i].thread, NULL);
-    return (double)(count_commits(c, n) - before) / (seconds() - began);
+        sum += c[i].in_time;
+    }
+    return (double)sum / SECONDS_EACH;
+}
+
+/* How often the daemon waits for the disk, by commit, when one follows the other. */
+static double syncs_per_commit(struct committer *c)
+{
+    uint64_t before = daemon_syncs();
+
+    for (int i = 0; i < COUNTED; i++)
+        commit_one(c);
+    return (double)(daemon_syncs() - before) / COUNTED;
 }
 
 static void open_committers(struct committer *c)
@@ -113,26 +120,69 @@ static void open_committers(struct committer *c)
     }
 }
 
+/* At so many at a time. */
+static const int crowds[] = { 1, 4, 16, COMMITTERS };
+#define CROWDS ARRAY_SIZE(crowds)
+
+struct commit_rates {
+    double disk[REPS_MAX], syncs[REPS_MAX];
+    double skade[CROWDS][REPS_MAX], sqlite[CROWDS][REPS_MAX];
+};
+
+static void measure_commits(struct committer *c, struct writers *w, int rep, struct commit_rates *r)
+{
+    end_if_interrupted();
+    r->disk[rep] = disk_rate();
+    r->syncs[rep] = syncs_per_commit(c);
+    for (size_t i = 0; i < CROWDS; i++) {
+        r->skade[i][rep] = commit_rate(c, crowds[i]);
+        r->sqlite[i][rep] = writers_rate(w, (uint32_t)crowds[i], SECONDS_EACH);
+    }
+}
+
+static struct measure ratio_of(const double *over, const double *under, int reps)
+{
+    double ratio[REPS_MAX];
+
+    for (int rep = 0; rep < reps; rep++)
+        ratio[rep] = over[rep] / under[rep];
+    return measure_of(ratio, reps);
+}
+
+static void report_commits(const struct commit_rates *r, int reps)
+{
+    char name[48];
+
+    report_figure("commits", "durable_page_writes", measure_of(r->disk, reps), "per_second", ROW_LIMIT);
+    for (size_t i = 0; i < CROWDS; i++) {
+        snprintf(name, sizeof name, "committers_%d", crowds[i]);
+        report_figure("commits", name, measure_of(r->skade[i], reps), "per_second", ROW_OURS);
+        snprintf(name, sizeof name, "sqlite_%d", crowds[i]);
+        report_figure("commits", name, measure_of(r->sqlite[i], reps), "per_second", ROW_PEER);
+        report_point("commits_by_committers", "skade", ROW_OURS, crowds[i], measure_of(r->skade[i], reps));
+        report_point("commits_by_committers", "SQLite", ROW_PEER, crowds[i], measure_of(r->sqlite[i], reps));
+    }
+    report_figure("commits", "commit_by_page_write", ratio_of(r->disk, r->skade[0], reps), "times", ROW_OURS);
+    report_mark("commits", "committers_64", 10 * measure_of(r->skade[0], reps).median);
+    report_mark("commits", "committers_64", 10 * measure_of(r->sqlite[CROWDS - 1], reps).median);
+}
+
 void stage_commits(int reps)
 {
     static struct committer committers[COMMITTERS];
-    double one[REPS_MAX], many[REPS_MAX], disk[REPS_MAX], gain[REPS_MAX], cost[REPS_MAX];
+    static struct commit_rates r;
 
+    if (!daemon_count_syncs())
+        die("cannot count the daemon's fsyncs: count_syncs.so must stand beside this program");
     daemon_start("full");
     open_committers(committers);
-    for (int rep = 0; rep < reps; rep++) {
-        end_if_interrupted();
-        disk[rep] = disk_rate();
-        one[rep] = commit_rate(committers, 1);
-        many[rep] = commit_rate(committers, COMMITTERS);
-        gain[rep] = many[rep] / one[rep];
-        cost[rep] = disk[rep] / one[rep];
-    }
-    report_figure("commits", "durable_page_writes", measure_of(disk, reps), "per_second", ROW_LIMIT);
-    report_figure("commits", "committers_1", measure_of(one, reps), "per_second", ROW_OURS);
-    report_figure("commits", "committers_64", measure_of(many, reps), "per_second", ROW_OURS);
-    report_figure("commits", "commit_by_page_write", measure_of(cost, reps), "times", ROW_OURS);
-    goals_of_commits(measure_of(gain, reps));
+    struct writers *writers = writers_open();
+    for (int rep = 0; rep < reps; rep++)
+        measure_commits(committers, writers, rep, &r);
+    report_commits(&r, reps);
+    goals_of_commits(ratio_of(r.skade[CROWDS - 1], r.skade[0], reps));
+    goals_of_writers(ratio_of(r.skade[CROWDS - 1], r.sqlite[CROWDS - 1], reps), measure_of(r.syncs, reps));
+    writers_close(writers);
     for (int i = 0; i < COMMITTERS; i++)
         skade_close(committers[i].s);
     daemon_stop();

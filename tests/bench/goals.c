@@ -166,6 +166,70 @@ void goals_of_commits(struct measure gain)
     goal_check(&concurrent, gain);
 }
 
+void goals_of_writers(struct measure sqlite, struct measure syncs)
+{
+    static const struct goal gain = {
+        .name = "speed.commits_sqlite_64", .sense = AT_LEAST, .floor = 10, .target = 10
+    };
+    static const struct goal one = {
+        .name = "index.syncs_per_commit", .sense = AT_MOST, .floor = 1, .target = 1
+    };
+
+    goal_check(&gain, sqlite);
+    goal_check(&one, syncs);
+}
+
+/* A count of what must never be. */
+static void check_none(const char *name, uint64_t count)
+{
+    struct goal g = { .sense = AT_MOST };
+
+    snprintf(g.name, sizeof g.name, "%s", name);
+    goal_check(&g, (struct measure){ (double)count, 0 });
+}
+
+void goals_of_scaling(struct measure single, struct measure batch, uint64_t waits, uint64_t wrong,
+                      uint64_t asked)
+{
+    static const struct goal of_single = {
+        .name = "speed.two_processes.single", .sense = AT_LEAST, .floor = 1.8, .target = 1.8
+    };
+    static const struct goal of_batch = {
+        .name = "speed.two_processes.batch", .sense = AT_LEAST, .floor = 1.8, .target = 1.8
+    };
+
+    goal_check(&of_single, single);
+    goal_check(&of_batch, batch);
+    check_none("index.waits.two_processes", waits);
+    check_none("index.wrong_answers.two_processes", wrong);
+    check_none("index.socket_requests.two_processes", asked);
+}
+
+/* Nothing measurable: what is within 3 % can't be told from nothing here. */
+void goals_of_idle(struct measure ratio)
+{
+    static const struct goal idle = {
+        .name = "speed.idle_200_publication", .sense = AT_MOST, .floor = 1.03, .target = 1.03
+    };
+
+    goal_check(&idle, ratio);
+}
+
+/* What is on the page is the same; that its events are elsewhere in memory may cost a little. */
+void goals_of_pages(struct measure oldest, struct measure longer, uint64_t wrong)
+{
+    static const struct goal by_newest = {
+        .name = "speed.history_page.oldest_newest", .sense = AT_MOST, .floor = 1.3, .target = 1.3
+    };
+    static const struct goal by_short = {
+        .name = "speed.history_page.long_short", .sense = AT_MOST, .floor = 1.3, .target = 1.3
+    };
+
+    goal_check(&by_newest, oldest);
+    goal_check(&by_short, longer);
+    check_none("index.wrong_answers.history", wrong);
+}
+
 void goals_of_tables(size_t bytes, struct measure append, struct measure scan, struct measure compact)
 {
     struct goal goals[] = { { .sense = AT_LEAST, .floor = 1, .target = 1 },

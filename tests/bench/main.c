@@ -36,11 +36,16 @@ double processor_ns(void)
     return clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
-/* The same questions in every run. */
+static uint64_t random_state = 1; /* the same questions in every run */
+
+void random_begin(uint64_t seed)
+{
+    random_state = seed;
+}
+
 uint64_t random_next(void)
 {
-    static uint64_t state = 1;
-    uint64_t z = state += 0x9e3779b97f4a7c15ull;
+    uint64_t z = random_state += 0x9e3779b97f4a7c15ull;
 
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
     z = (z ^ z >> 27) * 0x94d049bb133111ebull;
@@ -160,14 +165,37 @@ static void tables(uint64_t n, int reps)
     stage_tables(reps);
 }
 
+/* A million snapshots, with whom two processes and idle clients are measured. */
+static void clients(uint64_t n, int reps)
+{
+    struct history h = { .tables = TABLES, .versions = 1000, .ids = IDS_RANDOM };
+
+    (void)n;
+    daemon_start("normal");
+    history_fill(&h);
+    skade *s = daemon_open(0);
+    struct lone_part *part = lone_part_open_largest(s);
+    struct part_facts facts = lone_part_facts(part);
+    lone_part_close(part);
+    skade_close(s);
+    stage_scaling(&h, facts.block_bytes, reps);
+    stage_idle(&h, reps);
+    daemon_stop();
+}
+
+static void history(uint64_t n, int reps)
+{
+    (void)n;
+    stage_pages(reps);
+}
+
 static const struct stage {
     const char *name;
     void (*run)(uint64_t n, int reps); /* N: BENCH_N, 0 when it isn't given */
 } stages[] = {
-    { "lookups", lookups },
-    { "distributions", distributions },
-    { "commits", commits },
-    { "tables", tables },
+    { "lookups", lookups }, { "distributions", distributions },
+    { "clients", clients }, { "history", history },
+    { "commits", commits }, { "tables", tables },
 };
 
 /* Is NAME one of the words of LIST, which commas divide? */

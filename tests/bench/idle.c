@@ -1,0 +1,144 @@
+/*
+ * What 200 attached clients that do nothing cost when a generation is published: a release of 1024 commits, until the
+ * index has them, with and without them in turn.  Clients find out by themselves, at their next question, so it should be
+ * nothing.
+ *
+ * It is told in the daemon's processor time, all its threads together: that is its cost, whoever else computes meanwhile.
+ */
+#include "bench.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CLIENTS 200
+#define PUBLICATIONS 4 /* of one measurement */
+
+/* ---- the clients, in a process of their own ------------------------------------------------------------------------ */
+
+/* Each has asked once, and so has mapped the generation. */
+static void attach_all(skade **clients)
+{
+    static char locations[LOCATION_ROOM];
+
+    for (int i = 0; i < CLIENTS; i++) {
+        struct skade_answer a = SKADE_ANSWER(locations, sizeof locations);
+        clients[i] = daemon_open(0);
+        check(skade_resolve(clients[i], 1, 0, &a), "resolve", clients[i]);
+    }
+}
+
+static void leave_all(skade **clients)
+{
+    for (int i = 0; i < CLIENTS; i++)
+        skade_close(clients[i]);
+}
+
+/* 'a': attach, 'l': leave; each is answered when it is done. */
+static _Noreturn void be_clients(int orders, int answers_fd)
+{
+    skade *clients[CLIENTS];
+    char order;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (read(orders, &order, 1) == 1) {
+        if (order == 'a')
+            attach_all(clients);
+        else
+            leave_all(clients);
+        if (write(answers_fd, &order, 1) != 1)
+            break;
+    }
+    _exit(0);
+}
+
+struct crowd {
+    pid_t pid;
+    int orders, answers;
+};
+
+static struct crowd crowd_start(void)
+{
+    int orders[2], back[2];
+    struct crowd c;
+
+    if (pipe(orders) < 0 || pipe(back) < 0)
+        die("pipe: %s", strerror(errno));
+    fflush(NULL);
+    c.pid = fork();
+    if (c.pid < 0)
+        die("fork: %s", strerror(errno));
+    if (c.pid == 0) {
+        close(orders[1]);
+        close(back[0]);
+        be_clients(orders[0], back[1]);
+    }
+    close(orders[0]);
+    close(back[1]);
+    c.orders = orders[1];
+    c.answers = back[0];
+    return c;
+}
+
+static void crowd_do(const struct crowd *c, char order)
+{
+    char done;
+
+    if (write(c->orders, &order, 1) != 1 || read(c->answers, &done, 1) != 1)
+        die("the idle clients are gone");
+}
+
+static void crowd_stop(const struct crowd *c)
+{
+    close(c->orders);
+    close(c->answers);
+    waitpid(c->pid, NULL, 0);
+}
+
+/* ---- publications --------------------------------------------------------------------------------------------------- */
+
+/* Looks once in a while only: a look costs the daemon something, too. */
+static void await_covered(skade *s, uint64_t seq)
+{
+    static const struct timespec pause = { .tv_nsec = 200000 };
+
+    while (daemon_counter(s, "covered_seq") < seq)
+        nanosleep(&pause, NULL);
+}
+
+/* Milliseconds of the daemon's processor time for each of some publications of 1024 commits. */
+static double publish(skade *s, const struct history *h, uint64_t *from)
+{
+    double began = daemon_processor_ns();
+
+    for (int i = 0; i < PUBLICATIONS; i++, *from += WINDOW)
+        await_covered(s, history_release(s, h, *from, WINDOW));
+    return (daemon_processor_ns() - began) * 1e-6 / PUBLICATIONS;
+}
+
+void stage_idle(const struct history *h, int reps)
+{
+    double without[REPS_MAX], with[REPS_MAX], ratio[REPS_MAX];
+    uint64_t from = history_rows(h);
+    struct crowd c = crowd_start();
+    skade *s = daemon_open(0);
+
+    publish(s, h, &from);
+    for (int rep = 0; rep < reps; rep++) {
+        end_if_interrupted();
+        without[rep] = publish(s, h, &from);
+        crowd_do(&c, 'a');
+        with[rep] = publish(s, h, &from);
+        crowd_do(&c, 'l');
+        ratio[rep] = with[rep] / without[rep];
+    }
+    crowd_stop(&c);
+    skade_close(s);
+    report_figure("idle", "alone", measure_of(without, reps), "ms", ROW_OURS);
+    report_figure("idle", "idle_200", measure_of(with, reps), "ms", ROW_OURS);
+    goals_of_idle(measure_of(ratio, reps));
+}
