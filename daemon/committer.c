@@ -156,7 +156,9 @@ static void group_done(struct log_job *job)
             log_info("commits are taken again");
         c->refusing = false;
         if (g->takes_away)
-            indexer_publish_now(s->indexer);                /* P2 */
+            indexer_publish_now(s->indexer); /* P2 */
+        else
+            indexer_follow(s->indexer);                     /* T2 */
         publisher_commit_seq(s->publisher, s->ledger->seq); /* P3 */
         counter_set(s->page, COUNTER_commit_seq, s->ledger->seq);
     }

@@ -125,6 +125,12 @@ static void put_answer(struct session *s, const struct answer *a)
     wire_put_answer(&s->out, &item);
 }
 
+/* The mapped tail is meant to spare clients these. */
+static void count_tail(struct session *s, const struct answer *a)
+{
+    counter_add(s->server->page, COUNTER_tail_answers, a->status == 1 && a->seq > generation_of(s)->covered);
+}
+
 /* A list whose length is known when it is full: the count is filled in afterwards. */
 struct list {
     size_t frame, count_at;
@@ -167,6 +173,7 @@ static void answer_frame(struct session *s, struct resolving *job)
     for (; job->next < job->count && !list_full(s, &l); l.count++) {
         const struct item_key *key = &job->keys[job->next++];
         ledger_resolve(s->server->ledger, generation_of(s), key->table, key->snapshot, job->at, &a);
+        count_tail(s, &a);
         put_answer(s, &a);
     }
     answers_end(s, &l, job->next < job->count ? FRAME_MORE : 0, job->request);
@@ -214,6 +221,7 @@ static void answer_one(struct session *s, uint64_t request, uint64_t at, const s
     struct list l = answers_begin(s, moment(s, at));
 
     counter_add(s->server->page, COUNTER_questions, 1);
+    count_tail(s, a);
     put_answer(s, a);
     l.count = 1;
     answers_end(s, &l, 0, request);

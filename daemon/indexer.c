@@ -1,6 +1,7 @@
 #include "indexer.h"
 
 #include "build.h"
+#include "kepttail.h"
 #include "listener.h"
 #include "log.h"
 #include "replay.h"
@@ -30,6 +31,8 @@ struct waiter {
 struct indexer {
     struct server *server;
     struct generation *current; /* always set; its root is NULL when it could not be published */
+    struct kept_tail tail;      /* of the generation whose word is stored, which may be an older one */
+    bool tail_failing;          /* the last one could not be made */
     bool retired_last;          /* the page of the daemon before us was found and retired */
     uint64_t last_number;       /* generation numbers given so far in this epoch */
     struct build *delta, *merge;
@@ -103,6 +106,7 @@ static void root_linked(struct indexer *ix, const struct generation *g)
 {
     if (ix->roots_count == ARRAY_SIZE(ix->roots)) {
         publisher_unlink(ix->server->publisher, SHM_ROOT, ix->roots[0].number);
+        publisher_unlink(ix->server->publisher, SHM_TAIL, ix->roots[0].number);
         ix->roots[0] = ix->roots[1];
         ix->roots_count = 1;
     }
@@ -226,12 +230,42 @@ static int take_over(struct indexer *ix, uint64_t generation, struct errmsg *msg
     return r;
 }
 
+/* The tail of G, or none: it isn't worth to fail for. */
+static void make_tail(struct indexer *ix, const struct generation *g, struct kept_tail *ret)
+{
+    struct errmsg msg = { "" };
+
+    int r = kept_tail_make(ret, ix->server, g, &msg);
+    if (r < 0 && !ix->tail_failing) /* one line for an episode */
+        log_warning("no mapped tail: %s; clients ask for the newest commits over the socket", msg.text);
+    ix->tail_failing = r < 0;
+}
+
 static int switch_to(struct indexer *ix, const struct generation *g, struct errmsg *msg)
 {
+    struct kept_tail tail;
+    int r = 0;
+
+    make_tail(ix, g, &tail); /* T4 */
     if (indexer_epoch(ix) != g->epoch)
-        return take_over(ix, g->number, msg);
-    publisher_switch(ix->server->publisher, g->number); /* P2 */
+        r = take_over(ix, g->number, msg);
+    else
+        publisher_switch(ix->server->publisher, g->number); /* P2 */
+    if (r < 0) {
+        kept_tail_drop(&tail, ix->server);
+        return r;
+    }
+    kept_tail_end(&ix->tail, ix->server);
+    ix->tail = tail;
+    kept_tail_gauges(&ix->tail, ix->server);
     return 0;
+}
+
+/* Everyone asks over the socket, until something is published. */
+static void switch_to_none(struct indexer *ix)
+{
+    publisher_switch(ix->server->publisher, CONTROL_NONE); /* P2 */
+    kept_tail_end(&ix->tail, ix->server);                  /* T4 */
 }
 
 /*
@@ -445,7 +479,7 @@ static void give_up(struct indexer *ix, struct waiter *waiters, const struct err
 
     ix->damaged = true;
     ix->waiting = NULL;
-    publisher_switch(ix->server->publisher, CONTROL_NONE); /* P2 */
+    switch_to_none(ix);
     ix->server->damaged = true;
     listener_drain(ix->server->listener);
     tell_waiters(ix, waiters, SKADE_EDAMAGED);
@@ -649,7 +683,7 @@ void indexer_publish_now(struct indexer *ix)
     if (r == 0)
         return;
     /* P3: no map may answer any more as if the event had not been. */
-    publisher_switch(ix->server->publisher, CONTROL_NONE);
+    switch_to_none(ix);
     ix->unpublished = true;
     failed(ix, "publication", &msg);
     consider(ix);
@@ -769,6 +803,11 @@ int indexer_start(struct indexer **ret, struct server *s, struct errmsg *msg)
     return 0;
 }
 
+void indexer_follow(struct indexer *ix)
+{
+    kept_tail_follow(&ix->tail, ix->server);
+}
+
 const struct generation *indexer_generation(const struct indexer *ix)
 {
     return ix->current;
@@ -801,6 +840,7 @@ void indexer_free(struct indexer *ix)
     if (!ix)
         return;
     assert(!ix->delta && !ix->merge);
+    kept_tail_free(&ix->tail);
     generation_unref(ix->current);
     free(ix);
 }

@@ -36,6 +36,9 @@ bool indexer_retired_last(const struct indexer *ix);
 /* Events were applied: index them when it is time. */
 void indexer_poke(struct indexer *ix);
 
+/* Plain events were applied: put them into the mapped tail, before commit_seq says that they are there (P3, T2). */
+void indexer_follow(struct indexer *ix);
+
 /* Index and publish everything applied, before this returns.  When that isn't possible the generation word is 0
  * afterwards: either way nobody is answered by a map that lacks it. */
 void indexer_publish_now(struct indexer *ix);

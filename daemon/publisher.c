@@ -5,6 +5,7 @@
 #include "failpoint.h"
 #include "part.h"
 #include "root.h"
+#include "tail.h"
 #include "world.h"
 
 #include <assert.h>
@@ -211,7 +212,7 @@ static bool linked_add(struct publisher *p, uint64_t epoch, struct linked *file)
     return current;
 }
 
-/* Where the list points to the root or part of GENERATION, or its end.  The mutex is held. */
+/* Where the list points to the file of KIND and GENERATION, or its end.  The mutex is held. */
 static struct linked **linked_find(struct publisher *p, enum shm_kind kind, uint64_t generation)
 {
     struct linked **at = &p->linked;
@@ -294,6 +295,7 @@ struct writing {
     uint64_t generation;
     size_t size;
     struct draft draft;
+    void *kept;        /* a tail's writable map */
     struct segmap map; /* as a client maps it */
     char name[SHM_NAME_MAX];
 };
@@ -321,10 +323,24 @@ static int fill_file(struct writing *w, publisher_fill_fn fill, void *arg, struc
     if (!buf)
         return fail(msg, -errno, "cannot map %zu bytes of %s: %s", w->size, w->name, strerrordesc_np(errno));
     int r = fill(arg, buf, w->size);
-    munmap(buf, w->size); /* no writable map of it is left when it gets its name */
+    if (w->kind == SHM_TAIL)
+        w->kept = buf;
+    else
+        munmap(buf, w->size); /* no writable map of it is left when it gets its name */
     if (r == 0)
         r = FAILPOINT("publish.fill");
     return r < 0 ? fail(msg, r, "cannot fill %s: %s", w->name, error_text(r)) : 0;
+}
+
+static int open_tail(const struct writing *w, struct seg_header *ret, struct errmsg *msg)
+{
+    struct tail t;
+
+    int r = tail_open(&t, w->map.base, w->map.size, msg);
+    if (r == 0)
+        r = tail_verify(&t, msg);
+    *ret = (struct seg_header){ .epoch = t.epoch, .generation = t.generation, .seed = t.seed, .log = t.log };
+    return r;
 }
 
 /* Open what is mapped as a client does, all checksums included, and copy its header. */
@@ -339,6 +355,8 @@ static int open_as_client(const struct writing *w, struct seg_header *ret, struc
         root_close(root);
         return 0;
     }
+    if (w->kind == SHM_TAIL)
+        return open_tail(w, ret, msg);
     struct part *part;
     int r = part_open(&part, w->map.base, w->map.size, PART_VERIFY, msg);
     if (r < 0)
@@ -407,30 +425,55 @@ static int note_linked(struct writing *w, struct errmsg *msg)
     return r;
 }
 
+/* From reserving to linking.  What failed has no map any more. */
+static int write_file(struct writing *w, publisher_fill_fn fill, void *arg, struct errmsg *msg)
+{
+    struct publisher *p = w->p;
+
+    assert(w->size > 0 && !is_linked(p, w->kind, w->generation));
+    begin_writing(w);
+    shm_name(w->name, &p->options.place, w->kind, w->epoch, w->generation);
+    int r = draft_make(&w->draft, p, w->epoch, w->size, msg);
+    if (r < 0)
+        return r;
+    r = fill_file(w, fill, arg, msg);
+    if (r == 0)
+        r = verify_file(w, msg);
+    if (r == 0)
+        r = link_file(w, msg);
+    if (r == 0)
+        r = note_linked(w, msg);
+    draft_drop(&w->draft, p);
+    if (r < 0) {
+        segmap_close(&w->map);
+        if (w->kept)
+            munmap(w->kept, w->size);
+    }
+    return r;
+}
+
 int publisher_write(struct publisher *p, enum shm_kind kind, uint64_t generation, size_t size,
                     publisher_fill_fn fill, void *arg, struct segmap *ret, struct errmsg *msg)
 {
     struct writing w = { .p = p, .kind = kind, .generation = generation, .size = size };
 
-    assert((kind == SHM_ROOT || kind == SHM_PART) && size > 0 && !is_linked(p, kind, generation));
-    begin_writing(&w);
-    shm_name(w.name, &p->options.place, kind, w.epoch, generation);
-    int r = draft_make(&w.draft, p, w.epoch, size, msg);
+    assert(kind == SHM_ROOT || kind == SHM_PART);
+    int r = write_file(&w, fill, arg, msg);
+    if (r == 0)
+        *ret = w.map;
+    return r;
+}
+
+int publisher_write_tail(struct publisher *p, uint64_t generation, size_t size, publisher_fill_fn fill,
+                         void *arg, void **ret, struct errmsg *msg)
+{
+    struct writing w = { .p = p, .kind = SHM_TAIL, .generation = generation, .size = size };
+
+    int r = write_file(&w, fill, arg, msg);
     if (r < 0)
         return r;
-    r = fill_file(&w, fill, arg, msg);
-    if (r == 0)
-        r = verify_file(&w, msg);
-    if (r == 0)
-        r = link_file(&w, msg);
-    if (r == 0)
-        r = note_linked(&w, msg);
-    draft_drop(&w.draft, p);
-    if (r < 0) {
-        segmap_close(&w.map);
-        return r;
-    }
-    *ret = w.map;
+    segmap_close(&w.map);
+    *ret = w.kept;
     return 0;
 }
 
@@ -503,6 +546,8 @@ int publisher_check(struct publisher *p, uint64_t root, const uint64_t *parts, s
     if (r < 0)
         return r;
     if (!page_is_linked(p) || !file_is_linked(p, SHM_ROOT, root))
+        return 0;
+    if (is_linked(p, SHM_TAIL, root) && !file_is_linked(p, SHM_TAIL, root))
         return 0;
     for (size_t i = 0; i < parts_count; i++) {
         if (!file_is_linked(p, SHM_PART, parts[i]))

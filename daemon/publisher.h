@@ -3,10 +3,11 @@
  * files there.
  *
  *   write a file:   unnamed -> reserve -> map -> fill -> unmap -> map read-only and verify -> chmod -> link
+ *   write a tail:   the same, and its writable map is kept
  *   switch:         link everything, then store the generation word (P1, P2)
  *   take over:      new control page renamed over the old one, every older page RETIRED, old files unlinked
  *
- * Nothing that has a name is ever written (but the control page's words), truncated or reused.  A crash at
+ * Nothing that has a name is ever written (but the control page's words and the current tail), truncated or reused.  A crash at
  * any step leaves at most a file that nobody names; the next start sweeps it.
  *
  * "Ours" is a regular file that the daemon's own uid owns; for a daemon that runs as root, also one that the
@@ -66,6 +67,13 @@ int publisher_write(struct publisher *p, enum shm_kind kind, uint64_t generation
                     publisher_fill_fn fill, void *arg, struct segmap *ret, struct errmsg *msg);
 
 /*
+ * Make and link the tail of GENERATION (shared/tail.h), filled by FILL.  Unlike a root or part it may be written from then
+ * on: *RET is its writable map of SIZE bytes, which the caller unmaps.  Else as publisher_write().
+ */
+int publisher_write_tail(struct publisher *p, uint64_t generation, size_t size, publisher_fill_fn fill,
+                         void *arg, void **ret, struct errmsg *msg);
+
+/*
  * The newest event that the last daemon told of, by the control page under the well-known name.  1 and *RET; 0 when
  * there is none, or it isn't one of this log.  To be asked before the take-over.
  */
@@ -113,13 +121,13 @@ void publisher_page_id(const struct publisher *p, uint64_t *dev, uint64_t *ino);
 void publisher_switch(struct publisher *p, uint64_t generation);
 void publisher_commit_seq(struct publisher *p, uint64_t seq);
 
-/* Unlink a root or part of this epoch.  A name that is gone already is fine. */
+/* Unlink a root, part or tail of this epoch.  A name that is gone already is fine. */
 void publisher_unlink(struct publisher *p, enum shm_kind kind, uint64_t generation);
 
 /*
  * Self-healing, once a second: are our names still ours?  1 when all is well; 0 when a name was gone or
  * replaced: then the caller publishes everything anew under publisher_new_epoch().  ROOT and PARTS are the
- * generations that must be linked.  A lost lock is taken anew here, in a directory that was replaced as well;
+ * generations that must be linked, and so is ROOT's tail if there was one.  A lost lock is taken anew here, in a directory that was replaced as well;
  * SKADE_ERUNNING when another daemon has it by now: then stop.
  */
 int publisher_check(struct publisher *p, uint64_t root, const uint64_t *parts, size_t parts_count);

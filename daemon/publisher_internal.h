@@ -15,7 +15,7 @@
 #include <pthread.h>
 #include <sys/stat.h>
 
-/* A root or part of this epoch that has its name. */
+/* A root, part or tail of this epoch that has its name. */
 struct linked {
     struct linked *next;
     enum shm_kind kind;

@@ -5,7 +5,7 @@
  * Conventions.  Little-endian, 64-bit; offsets from the start of the file, never pointers; 0 means none; padding is
  * spelled out and zero; what is reserved is written 0 and ignored when read.  A file is immutable from the moment it
  * has a name: readers need no lock and no retry.  The only words that change are in the control page, and each is an
- * aligned 64-bit atomic.
+ * aligned 64-bit atomic; and in tails.
  *
  * Names in the shared-memory directory (one flat directory, names that shm_open() can open):
  *
@@ -13,6 +13,7 @@
  *   skade.<uid>.<instance>.v1.<epoch>.ctl         a second link of it, by which a later daemon finds and retires it
  *   skade.<uid>.<instance>.v1.<epoch>.<gen>.root  a root
  *   skade.<uid>.<instance>.v1.<epoch>.<gen>.part  a part, made by generation <gen>
+ *   skade.<uid>.<instance>.v1.<epoch>.<gen>.tail  the tail of generation <gen>; see format_tail.h
  *   skade.<uid>.<instance>.v1.<epoch>.<n>.tmp     on its way to one of these names
  *   skade.<uid>.<instance>.v1.lock                the daemon's lock, never removed
  *
@@ -49,9 +50,9 @@ struct section {
 /* [end] */
 SIZE(section, 16);
 
-/* [doc:seg_header] What every root and part begins with. */
+/* [doc:seg_header] What every root, part and tail begins with. */
 struct seg_header {
-    /*   0 */ char magic[8];          /* FORMAT_MAGIC_ROOT or FORMAT_MAGIC_PART             */
+    /*   0 */ char magic[8];          /* FORMAT_MAGIC_ROOT, _PART or _TAIL                  */
     /*   8 */ uint32_t major;         /* FORMAT_MAJOR; readers refuse any other             */
     /*  12 */ uint32_t header_len;    /* bytes of the whole header, sections included       */
     /*  16 */ uint64_t size;          /* whole file                                         */

@@ -141,7 +141,8 @@ static const struct {
     int numbers; /* before the suffix: none, the epoch, epoch and generation */
 } shm_kinds[SHM_KIND_END] = {
     [SHM_CONTROL] = { "ctl", 0 }, [SHM_CONTROL_ALIAS] = { "ctl", 1 }, [SHM_ROOT] = { "root", 2 },
-    [SHM_PART] = { "part", 2 },   [SHM_TEMP] = { "tmp", 2 },          [SHM_LOCK] = { "lock", 0 },
+    [SHM_PART] = { "part", 2 },   [SHM_TAIL] = { "tail", 2 },         [SHM_TEMP] = { "tmp", 2 },
+    [SHM_LOCK] = { "lock", 0 },
 };
 
 static int shm_prefix(char *ret, const struct shm_place *place)

@@ -37,6 +37,7 @@ enum shm_kind {
     SHM_CONTROL_ALIAS, /* ...v1.<epoch>.ctl */
     SHM_ROOT,          /* ...v1.<epoch>.<generation>.root */
     SHM_PART,          /* ...v1.<epoch>.<generation>.part */
+    SHM_TAIL,          /* ...v1.<epoch>.<generation>.tail */
     SHM_TEMP,          /* ...v1.<epoch>.<number>.tmp: on its way to another name, read by nobody */
     SHM_LOCK,          /* ...v1.lock */
     SHM_KIND_END

@@ -9,6 +9,7 @@
 #include "crowd.h"
 #include "failpoint.h"
 #include "indexer.h"
+#include "onlooker.h"
 #include "publisher_fixture.h"
 #include "quick.h"
 #include "rowstream.h"
@@ -48,6 +49,8 @@ static void live_with_crowd(void *arg)
     for (; turns && !sim.killed && !sim.server->stopping; turns--) {
         sim_turn();
         crowd_act(true);
+        if (turns % 16 == 0 && !sim.killed)
+            onlooker_check();
     }
     if (turns == 0 && random_below(&sim.random, 2))
         sim_kill();

@@ -5,6 +5,7 @@
 #include "manifest.h"
 #include "part.h"
 #include "root.h"
+#include "tail.h"
 #include "rows_writer.h"
 #include "wire.h"
 
@@ -85,6 +86,48 @@ static void put_root(const char *dir)
     if (root_fill(&in, buf, size) < 0)
         exit(1);
     put(dir, "root", "two-tables", buf, size);
+    free(buf);
+}
+
+/* Room for 4 events and 100 bytes: a creation, a commit, one that repeats it, one that has no room. */
+static void put_tail(const char *dir)
+{
+    static const uint32_t all = EVENT_INTRODUCES | EVENT_MOVES_HEAD | EVENT_HAS_SNAPSHOT;
+    struct tail_info info = { .epoch = 1, .generation = 3, .seed = 5, .from_seq = 9, .room = 4, .heap = 100 };
+    struct event events[] = {
+        { .seq = 10, .kind = EVENT_CREATE, .table = 3, .text = bytes_of("shop.new") },
+        { .seq = 11,
+          .kind = EVENT_COMMIT,
+          .flags = all,
+          .table = 3,
+          .snapshot = 7,
+          .time_us = 5,
+          .text = bytes_of("first") },
+        { .seq = 12,
+          .kind = EVENT_COMMIT,
+          .flags = all,
+          .table = 3,
+          .snapshot = 7,
+          .time_us = 4,
+          .text = bytes_of("again") },
+        { .seq = 13, .kind = EVENT_DROP, .table = 2, .text = bytes_of("a") },
+        { .seq = 14,
+          .kind = EVENT_COMMIT,
+          .flags = all,
+          .table = 3,
+          .snapshot = 8,
+          .text = bytes_of("late") },
+    };
+    size_t size = tail_size(info.room, info.heap);
+    struct tail_writer w;
+    void *buf = aligned_alloc(64, align_up(size, 64));
+
+    memset(buf, 0, size);
+    tail_begin(&w, &info, buf);
+    for (size_t i = 0; i < ARRAY_SIZE(events); i++)
+        tail_append(&w, &events[i]);
+    tail_show(&w);
+    put(dir, "tail", "four", buf, size);
     free(buf);
 }
 
@@ -211,6 +254,7 @@ int main(int argc, char **argv)
     put_part(argv[1], 1);
     put_part(argv[1], 40);
     put_root(argv[1]);
+    put_tail(argv[1]);
     put_wire(argv[1]);
     put_rows(argv[1]);
     put_entries(argv[1], 0);

@@ -3,6 +3,7 @@
  */
 #include "part.h"
 #include "root.h"
+#include "tail.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -70,6 +71,34 @@ START_TEST(a_root_of_version_1_opens_and_answers)
 }
 END_TEST
 
+START_TEST(a_tail_of_version_1_opens_and_answers)
+{
+    struct errmsg msg = { "" };
+    char where[LOCATION_MAX];
+    struct tail_hit hit;
+    struct tail t;
+    uint32_t table;
+    size_t size;
+
+    void *buf = read_golden("v1.tail", &size);
+    ck_assert_msg(tail_open(&t, buf, size, &msg) == 0, "%s", msg.text);
+    ck_assert_int_eq(tail_verify(&t, NULL), 0);
+    ck_assert_int_eq(tail_count(&t), 4);
+    ck_assert_int_eq(tail_find(&t, 4, 3, 7, &hit), 1);
+    ck_assert_uint_eq(hit.seq, 11);
+    ck_assert_int_eq(tail_location(&t, &hit, where, sizeof where), 5);
+    ck_assert_mem_eq(where, "first", 5);
+    ck_assert_int_eq(tail_head(&t, 4, 3, &hit), 1);
+    ck_assert_uint_eq(hit.seq, 12);
+    ck_assert_int_eq(tail_as_of(&t, 4, 3, 9, &hit), 1);
+    ck_assert_uint_eq(hit.seq, 11);
+    ck_assert_int_eq(tail_find_name(&t, 4, bytes_of("shop.new"), 9, &table), 1);
+    ck_assert_uint_eq(table, 3);
+    ck_assert_int_eq(tail_find(&t, 4, 3, 8, &hit), 0);
+    free(buf);
+}
+END_TEST
+
 Suite *golden_suite(void);
 Suite *golden_suite(void)
 {
@@ -78,6 +107,7 @@ Suite *golden_suite(void)
 
     tcase_add_test(c, a_part_of_version_1_opens_and_answers);
     tcase_add_test(c, a_root_of_version_1_opens_and_answers);
+    tcase_add_test(c, a_tail_of_version_1_opens_and_answers);
     suite_add_tcase(s, c);
     return s;
 }

@@ -1,0 +1,371 @@
+#include "tail.h"
+
+#include "checksum.h"
+#include "mix.h"
+#include "once.h"
+#include "tail_layout.h"
+
+#include <errno.h>
+
+/* ---- opening ------------------------------------------------------------------------------------------- */
+
+static const char *seg_problem(const struct seg_header *h, const uint8_t *head, size_t size)
+{
+    size_t after = offsetof(struct seg_header, header_check) + sizeof h->header_check;
+
+    if (h->header_len != TAIL_HEADER_LEN)
+        return "its header has another length";
+    if (h->size != size)
+        return "its size isn't what the header says";
+    if (h->header_check != checksum(head + after, TAIL_HEADER_LEN - after,
+                                    checksum(head, offsetof(struct seg_header, header_check), 0)))
+        return "wrong checksum of the header";
+    if (h->epoch == 0 || h->generation == 0)
+        return "it has no epoch or generation";
+    if (h->from_seq > SEQ_MAX - TAIL_ROOM_MAX - 1)
+        return "its events have no numbers left";
+    return NULL;
+}
+
+static bool section_fits(const struct section *s, uint64_t elem, uint64_t most, uint64_t size)
+{
+    return s->count >= 1 && s->count <= most && s->off % CACHE_LINE == 0 &&
+           s->off >= sizeof(struct tail_header) && array_inside(s->off, s->count, elem, size);
+}
+
+static bool sections_fit(const struct tail_header *h, uint64_t size)
+{
+    return section_fits(&h->keys, sizeof(uint32_t), 4 * TAIL_ROOM_MAX, size) &&
+           section_fits(&h->homes, sizeof(uint32_t), 4 * TAIL_ROOM_MAX, size) &&
+           section_fits(&h->slots, sizeof(struct tail_slot), TAIL_ROOM_MAX, size) &&
+           section_fits(&h->tables, sizeof(struct tail_table), TAIL_ROOM_MAX, size) &&
+           section_fits(&h->heap, 1, UINT32_MAX, size) && h->tables.count == h->slots.count;
+}
+
+static void view(struct tail *t, const struct tail_header *h, const uint8_t *base)
+{
+    t->base = base;
+    t->words = (const struct tail_header *)(const void *)base;
+    t->epoch = h->seg.epoch;
+    t->generation = h->seg.generation;
+    t->seed = h->seg.seed;
+    t->from_seq = h->seg.from_seq;
+    t->slot_seed = h->seg.header_check;
+    t->log = h->seg.log;
+    t->room = (uint32_t)h->slots.count;
+    t->keys = (uint32_t)h->keys.count;
+    t->homes = (uint32_t)h->homes.count;
+    t->heap_len = h->heap.count;
+    t->key = (const _Atomic uint32_t *)(const void *)(base + h->keys.off);
+    t->home = (const _Atomic uint32_t *)(const void *)(base + h->homes.off);
+    t->table = (const struct tail_table *)(const void *)(base + h->tables.off);
+    t->slot = base + h->slots.off;
+    t->heap = (const char *)base + h->heap.off;
+}
+
+int tail_open(struct tail *ret, const void *base, size_t size, struct errmsg *msg)
+{
+    struct tail_header h; /* only what never changes is copied */
+
+    if (size < sizeof h)
+        return fail(msg, SKADE_EDAMAGED, "it is no tail: %zu bytes are too few", size);
+    copy_once(&h, base, TAIL_HEADER_LEN);
+    if (memcmp(h.seg.magic, FORMAT_MAGIC_TAIL, sizeof h.seg.magic) != 0)
+        return fail(msg, SKADE_EDAMAGED, "it is no tail: it doesn't begin with %s", FORMAT_MAGIC_TAIL);
+    if (h.seg.major != FORMAT_MAJOR)
+        return fail(msg, SKADE_EVERSION, "it has format %u, this program reads %u", h.seg.major,
+                    FORMAT_MAJOR);
+    const char *problem = seg_problem(&h.seg, (const uint8_t *)&h, size);
+    if (!problem && !sections_fit(&h, size))
+        problem = "a section isn't inside it";
+    if (problem)
+        return fail(msg, SKADE_EDAMAGED, "it is damaged: %s", problem);
+    view(ret, &h, base);
+    return 0;
+}
+
+/* ---- slots --------------------------------------------------------------------------------------------- */
+
+/* The slot of LINK, which is index + 1 and below BOUND. 0 and a copy that was checked; SKADE_EDAMAGED. */
+static int read_slot(const struct tail *t, uint32_t link, uint32_t bound, struct tail_slot *ret)
+{
+    if (link >= bound)
+        return SKADE_EDAMAGED;
+    copy_once(ret, t->slot + (size_t)(link - 1) * sizeof *ret, sizeof *ret);
+    return ret->check == tail_slot_check(ret, t->slot_seed, link - 1) ? 0 : SKADE_EDAMAGED;
+}
+
+static void take(const struct tail *t, uint32_t link, const struct tail_slot *slot, struct tail_hit *ret)
+{
+    *ret = (struct tail_hit){ .seq = t->from_seq + link,
+                              .snapshot = slot->snapshot,
+                              .time_us = slot->time_us,
+                              .table = slot->table,
+                              .flags = slot->flags & EVENT_FLAGS,
+                              .kind = slot->kind,
+                              .text_off = slot->text_off,
+                              .text_len = slot->text_len,
+                              .text_check = slot->text_check };
+}
+
+int tail_location(const struct tail *t, const struct tail_hit *hit, char *buf, size_t cap)
+{
+    if (!range_inside(hit->text_off, hit->text_len, t->heap_len) || hit->text_len > LOCATION_MAX)
+        return SKADE_EDAMAGED;
+    if (hit->text_len > cap)
+        return -ERANGE;
+    if (hit->text_len > 0)
+        copy_once(buf, t->heap + hit->text_off, hit->text_len);
+    return tail_text_check(buf, hit->text_len) == hit->text_check ? (int)hit->text_len : SKADE_EDAMAGED;
+}
+
+/* ---- by key -------------------------------------------------------------------------------------------- */
+
+uint32_t tail_home(const struct tail *t, uint32_t table, int64_t id)
+{
+    return (uint32_t)key_home(key_of(table, id, t->seed), t->keys);
+}
+
+static uint32_t name_home(const struct tail *t, uint64_t hash)
+{
+    return (uint32_t)key_home((int64_t)hash, t->keys);
+}
+
+void tail_prefetch_home(const struct tail *t, uint32_t home)
+{
+    __builtin_prefetch((const void *)&t->key[home]);
+}
+
+void tail_prefetch_slot(const struct tail *t, uint32_t home)
+{
+    uint32_t link = atomic_load_explicit(&t->key[home], memory_order_relaxed); /* T1: only for a prefetch */
+
+    if (link != 0 && link <= t->room)
+        __builtin_prefetch(t->slot + (size_t)(link - 1) * sizeof(struct tail_slot));
+}
+
+/* Is SLOT in the right chain?  A word that was damaged leads into another one, or to a slot that is in none. */
+static bool belongs(const struct tail *t, const struct tail_slot *slot, uint32_t home)
+{
+    return slot->flags & TAIL_KEYED &&
+           home == (slot->kind == EVENT_CREATE ? name_home(t, (uint64_t)slot->snapshot)
+                                               : tail_home(t, slot->table, slot->snapshot));
+}
+
+int tail_find(const struct tail *t, uint32_t count, uint32_t table, int64_t id, struct tail_hit *ret)
+{
+    uint32_t home = tail_home(t, table, id), bound = t->room + 1;
+    struct tail_slot slot;
+
+    for (uint32_t link = atomic_load_explicit(&t->key[home], memory_order_acquire); link != 0; /* T1, T3 */
+         bound = link, link = slot.key_next) {
+        if (read_slot(t, link, bound, &slot) < 0 || !belongs(t, &slot, home))
+            return SKADE_EDAMAGED;
+        if (slot.table == table && slot.snapshot == id && slot.kind != EVENT_CREATE) {
+            if (link > count)
+                return 0; /* only the first of its key is in a chain */
+            take(t, link, &slot, ret);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int is_named(const struct tail *t, const struct tail_slot *slot, struct bytes name)
+{
+    char buf[NAME_MAX_LEN];
+    struct tail_hit hit = { .text_off = slot->text_off,
+                            .text_len = slot->text_len,
+                            .text_check = slot->text_check };
+
+    if (slot->text_len != name.len)
+        return 0;
+    int len = tail_location(t, &hit, buf, sizeof buf);
+    return len < 0 ? SKADE_EDAMAGED : memcmp(buf, name.data, name.len) == 0;
+}
+
+int tail_find_name(const struct tail *t, uint32_t count, struct bytes name, uint64_t after, uint32_t *ret)
+{
+    uint64_t hash = tail_name_hash(name, t->seed);
+    uint32_t home = name_home(t, hash), bound = t->room + 1;
+    struct tail_slot slot;
+
+    for (uint32_t link = atomic_load_explicit(&t->key[home], memory_order_acquire); link != 0; /* T1, T3 */
+         bound = link, link = slot.key_next) {
+        if (read_slot(t, link, bound, &slot) < 0 || !belongs(t, &slot, home))
+            return SKADE_EDAMAGED;
+        if (slot.kind != EVENT_CREATE || (uint64_t)slot.snapshot != hash || link > count ||
+            t->from_seq + link <= after)
+            continue;
+        int r = is_named(t, &slot, name);
+        if (r == 1)
+            *ret = slot.table;
+        if (r != 0)
+            return r;
+    }
+    return 0;
+}
+
+/* ---- by table ------------------------------------------------------------------------------------------ */
+
+/* Where TABLE's slots are; NULL in *RET: nowhere. */
+static int find_table(const struct tail *t, uint32_t table, const struct tail_table **ret)
+{
+    uint32_t home = (uint32_t)tail_table_home(table, t->homes), bound = t->room + 1;
+    struct tail_table entry; /* of its words, none is used */
+
+    *ret = NULL;
+    for (uint32_t link = atomic_load_explicit(&t->home[home], memory_order_acquire); link != 0; /* T1, T3 */
+         bound = link, link = entry.next) {
+        if (link >= bound)
+            return SKADE_EDAMAGED;
+        copy_once(&entry, &t->table[link - 1], TAIL_TABLE_FIXED);
+        if (entry.check != tail_table_check(&entry, t->slot_seed, link - 1) ||
+            tail_table_home(entry.number, t->homes) != home)
+            return SKADE_EDAMAGED;
+        if (entry.number == table) {
+            *ret = &t->table[link - 1];
+            return 0;
+        }
+    }
+    return 0;
+}
+
+/* A walk over a table's slots, from the newest of COUNT to the oldest. */
+struct walk {
+    const struct tail *t;
+    uint32_t table;
+    uint32_t link;  /* of SLOT; 0: there are no more */
+    uint32_t bound; /* links only fall */
+    struct tail_slot slot;
+};
+
+static int step_to(struct walk *w, uint32_t link)
+{
+    w->bound = w->link == 0 ? w->t->room + 1 : w->link;
+    w->link = link;
+    if (link == 0)
+        return 0;
+    int r = read_slot(w->t, link, w->bound, &w->slot);
+    return r == 0 && w->slot.table != w->table ? SKADE_EDAMAGED : r;
+}
+
+static int walk_on(struct walk *w)
+{
+    return step_to(w, w->slot.table_prev);
+}
+
+static int walk_begin(struct walk *w, const struct tail *t, uint32_t count, uint32_t table,
+                      const struct tail_table *entry)
+{
+    *w = (struct walk){ .t = t, .table = table };
+    int r = step_to(w, atomic_load_explicit(&entry->newest, memory_order_acquire)); /* T1, T3 */
+    while (r == 0 && w->link > count)
+        r = walk_on(w);
+    return r;
+}
+
+/* Stand on TABLE's newest slot.  1, 0: it has none; SKADE_EDAMAGED. */
+static int newest(struct walk *w, const struct tail *t, uint32_t count, uint32_t table)
+{
+    const struct tail_table *entry;
+
+    int r = find_table(t, table, &entry);
+    if (r < 0 || !entry)
+        return r;
+    r = walk_begin(w, t, count, table, entry);
+    return r < 0 ? r : w->link != 0;
+}
+
+int tail_has_table(const struct tail *t, uint32_t count, uint32_t table)
+{
+    struct walk w;
+    return newest(&w, t, count, table);
+}
+
+int tail_head(const struct tail *t, uint32_t count, uint32_t table, struct tail_hit *ret)
+{
+    struct walk w;
+
+    int r = newest(&w, t, count, table);
+    if (r != 1 || w.slot.head == 0)
+        return r < 0 ? r : 0;
+    if (w.slot.head != w.link)
+        r = step_to(&w, w.slot.head);
+    if (r < 0 || !(w.slot.flags & EVENT_MOVES_HEAD))
+        return SKADE_EDAMAGED;
+    if (w.slot.kind == EVENT_COMPACT)
+        return -EAGAIN;
+    take(t, w.link, &w.slot, ret);
+    return 1;
+}
+
+/* The walk goes down in sequence, so at equal times the first one that is met is the later one. */
+static int latest_by(struct walk *w, int64_t time_us, struct tail_hit *ret)
+{
+    int found = 0, r = 0;
+
+    for (; r == 0 && w->link != 0; r = walk_on(w)) {
+        if (w->slot.flags & EVENT_MOVES_HEAD && w->slot.time_us <= time_us &&
+            (!found || w->slot.time_us > ret->time_us)) {
+            take(w->t, w->link, &w->slot, ret);
+            found = 1;
+        }
+        if (found && ret->time_us >= w->slot.earlier_max)
+            break;
+    }
+    return r < 0 ? r : found;
+}
+
+int tail_as_of(const struct tail *t, uint32_t count, uint32_t table, int64_t time_us, struct tail_hit *ret)
+{
+    const struct tail_table *entry;
+    struct walk w;
+
+    int r = find_table(t, table, &entry);
+    /* It may know of slots past COUNT: then it is too low, which is no harm. */
+    if (r < 0 || !entry ||
+        atomic_load_explicit(&entry->time_min, memory_order_relaxed) > time_us) /* T2, T3 */
+        return r;
+    r = walk_begin(&w, t, count, table, entry);
+    return r < 0 ? r : latest_by(&w, time_us, ret);
+}
+
+int tail_earliest(const struct tail *t, uint32_t count, uint32_t table, struct tail_hit *ret)
+{
+    struct walk w;
+    int found = 0;
+
+    int r = newest(&w, t, count, table);
+    if (r != 1)
+        return r;
+    for (r = 0; r == 0 && w.link != 0; r = walk_on(&w))
+        if (w.slot.flags & EVENT_MOVES_HEAD && (!found || w.slot.time_us <= ret->time_us)) {
+            take(t, w.link, &w.slot, ret);
+            found = 1;
+        }
+    return r < 0 ? r : found;
+}
+
+/* ---- all ----------------------------------------------------------------------------------------------- */
+
+int tail_verify(const struct tail *t, struct errmsg *msg)
+{
+    char buf[LOCATION_MAX];
+    struct tail_slot slot;
+    struct tail_hit hit;
+
+    int64_t count = tail_count(t);
+    if (count < 0)
+        return fail(msg, SKADE_EDAMAGED, "it says that it has more slots than there are");
+    for (uint32_t link = 1; link <= count; link++) {
+        int r = read_slot(t, link, t->room + 1, &slot);
+        if (r == 0) {
+            take(t, link, &slot, &hit);
+            r = tail_location(t, &hit, buf, sizeof buf);
+        }
+        if (r < 0)
+            return fail(msg, SKADE_EDAMAGED, "slot %u is damaged", link - 1);
+    }
+    return 0;
+}

@@ -1,0 +1,42 @@
+/*
+ * What the reader and the writer of a tail must agree on beyond its layout: homes and checksums.
+ */
+#ifndef SKADE_TAIL_LAYOUT_H
+#define SKADE_TAIL_LAYOUT_H
+
+#include "checksum.h"
+#include "format_tail.h"
+#include "mix.h"
+
+#define TAIL_HEADER_LEN 256u /* what never changes */
+#define TAIL_TABLE_FIXED 12u /* the same of a struct tail_table */
+
+_Static_assert(offsetof(struct tail_header, count) == TAIL_HEADER_LEN, "count is behind the header");
+_Static_assert(offsetof(struct tail_table, newest) == TAIL_TABLE_FIXED, "words are behind what is fixed");
+
+static inline uint64_t tail_slot_check(const struct tail_slot *slot, uint64_t seed, uint32_t index)
+{
+    return checksum(slot, offsetof(struct tail_slot, check), seed + index);
+}
+
+static inline uint32_t tail_text_check(const char *text, size_t len)
+{
+    return (uint32_t)checksum(text, len, 0);
+}
+
+static inline uint32_t tail_table_check(const struct tail_table *entry, uint64_t seed, uint32_t index)
+{
+    return (uint32_t)checksum(entry, offsetof(struct tail_table, check), seed + index);
+}
+
+static inline uint64_t tail_table_home(uint32_t table, uint32_t homes)
+{
+    return key_home((int64_t)mix64(table), homes);
+}
+
+static inline uint64_t tail_name_hash(struct bytes name, uint64_t seed)
+{
+    return checksum(name.data, name.len, seed);
+}
+
+#endif
