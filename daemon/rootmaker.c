@@ -3,11 +3,46 @@
 #include <errno.h>
 #include <stdlib.h>
 
+/* A commit in the parts of a generation. */
+struct place {
+    uint32_t part;
+    struct part_hit hit;
+};
+
+/* T's newest commit up to AT that moved the head, in order of sequence. */
+static bool newest_mover(const struct table *t, const struct generation *g, uint64_t at, struct place *ret)
+{
+    for (size_t i = g->parts_count; i-- > 0;)
+        if (part_head(g->parts[i]->part, t->number, at, &ret->hit) == 1) {
+            ret->part = (uint32_t)i;
+            return true;
+        }
+    return false;
+}
+
+/* T's head as of what G covers.  Commits that a compaction carried over come after it in the table, though before it in the
+ * log. */
+static bool find_head(const struct table *t, const struct generation *g, struct place *ret)
+{
+    struct place carried;
+    uint32_t number;
+
+    if (!newest_mover(t, g, g->covered, ret))
+        return false;
+    if (ret->hit.kind != EVENT_COMPACT)
+        return true;
+    const struct retirement *base = table_base(t, ret->hit.seq, &number);
+    if (base && base->seq == ret->hit.seq && newest_mover(t, g, ret->hit.seq - 1, &carried) &&
+        carried.hit.seq > base->watermark)
+        *ret = carried;
+    return true;
+}
+
 /* Where T's newest head up to COVERED is, in the parts of G. */
 static void locate_head(struct table *t, const struct generation *g, struct root_table *row)
 {
     uint64_t want = t->head.seq <= g->covered ? t->head.seq : 0;
-    struct part_hit hit;
+    struct place head;
 
     row->head_part = row->head_ref = 0;
     row->head_seq = 0;
@@ -22,16 +57,14 @@ static void locate_head(struct table *t, const struct generation *g, struct root
                 row->head_ref = t->indexed_head.ref;
                 return;
             }
-    for (size_t i = g->parts_count; i-- > 0;)
-        if (part_head(g->parts[i]->part, t->number, g->covered, &hit) == 1) {
-            row->head_seq = hit.seq;
-            row->head_part = (uint32_t)i;
-            row->head_ref = hit.ref;
-            t->indexed_head.part = g->parts[i];
-            t->indexed_head.ref = hit.ref;
-            t->indexed_head.seq = hit.seq;
-            return;
-        }
+    if (!find_head(t, g, &head))
+        return;
+    row->head_seq = head.hit.seq;
+    row->head_part = head.part;
+    row->head_ref = head.hit.ref;
+    t->indexed_head.part = g->parts[head.part];
+    t->indexed_head.ref = head.hit.ref;
+    t->indexed_head.seq = head.hit.seq;
 }
 
 static void table_rows(struct ledger *l, const struct generation *g, struct root_table *rows)
