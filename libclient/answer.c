@@ -96,6 +96,35 @@ int answer_from_map(struct skade_answer *a, const struct generation *g, const st
     return answer_status(a, status);
 }
 
+static int put_tail_location(struct skade_answer *a, const struct tail *t, const struct tail_hit *hit)
+{
+    int len = tail_location(t, hit, a->location, a->location_cap > 0 ? a->location_cap - 1 : 0);
+    if (len < 0 && len != -ERANGE)
+        return len;
+    a->location_len = hit->text_len;
+    if (len < 0 || a->location_cap == 0)
+        return -ERANGE;
+    a->location[len] = 0;
+    return 1;
+}
+
+int answer_from_tail(struct skade_answer *a, const struct tail *t, const struct fresh_found *f)
+{
+    int status = f->status;
+
+    a->table = f->hit.table;
+    a->snapshot = f->hit.snapshot;
+    a->seq = f->hit.seq;
+    a->time_us = f->hit.time_us;
+    a->retired_by = f->retired_by;
+    a->flags = SKADE_FROM_MAP | public_flags(f->hit.flags);
+    if (status == 1)
+        status = put_tail_location(a, t, &f->hit);
+    if (status != 1 && a->location_cap > 0)
+        a->location[0] = 0;
+    return answer_status(a, status);
+}
+
 /* ---- from a message ------------------------------------------------------------------------------------ */
 
 static int take_location(struct skade_answer *a, struct bytes location)

@@ -283,6 +283,13 @@ static int step(skade *s)
     return word == CONTROL_RETIRED ? 0 : refresh(s, word);
 }
 
+/* Is the current generation mapped, and was its tail not looked for? */
+static bool lacks_tail(const skade *s)
+{
+    const struct generation *g = s->shm.current;
+    return g && !g->tail_tried && control_generation(s->shm.control.page) == g->number; /* P2 */
+}
+
 int moment_take(skade *s, struct moment *ret)
 {
     *ret = (struct moment){ .at = SEQ_MAX };
@@ -291,6 +298,10 @@ int moment_take(skade *s, struct moment *ret)
     for (int i = 0; i < ATTACH_STEPS; i++) {
         if (moment_at_hand(s, ret))
             return 0;
+        if (lacks_tail(s)) {
+            fresh_map(s);
+            continue;
+        }
         int r = step(s);
         if (r == SKADE_EREPLACED)
             return r;

@@ -9,6 +9,7 @@
  *   attach.c    control page, generations, moments         stats.c     counters: the daemon's, the handle's
  *   answer.c    what a struct skade_answer says            segments.c  what is mapped, and is it sound
  *   resolve.c   resolve, head, as_of, find_table           help.c      times, uuids, names, errors
+ *   fresh.c     what is newer than the parts: the tail
  *   many.c      resolve_many                               view.c      frozen moments
  *   upload.c    rows on their way to the daemon            append.c    rows in
  *   hold.c      a snapshot's files, leased                 scan.c      rows out
@@ -33,6 +34,7 @@
 #include "names.h"
 #include "rowset.h"
 #include "stream.h"
+#include "tailmap.h"
 #include "wire.h"
 
 /* ---- counters of a handle: X(name, help) --------------------------------------------------------------- */
@@ -40,11 +42,14 @@
 /* clang-format off */
 #define CLIENT_COUNTERS(X)                                                                          \
     X(hits_map,          "questions answered from shared memory")                                   \
+    X(hits_tail,         "of them, those whose answer was in the mapped tail")                      \
     X(asked_daemon,      "questions that the daemon had to answer")                                 \
     X(stale_answers,     "answers from a map that may be out of date, because the handle allows it") \
     X(attaches,          "control pages attached")                                                  \
     X(refreshes,         "generations mapped")                                                      \
     X(vanished,          "generations replaced while they were opened")                             \
+    X(tails,             "tails mapped")                                                            \
+    X(tails_missing,     "generations whose tail could not be mapped")                              \
     X(retired_seen,      "control pages left because their daemon was succeeded")                   \
     X(strayed,           "control pages left because they are not the page of the daemon that answers") \
     X(failed_missing,    "failures to map: no such file; another /dev/shm, or names were deleted")  \
@@ -271,6 +276,7 @@ struct moment {
     uint64_t at;                  /* as of this event; SEQ_MAX: the newest */
     uint64_t need;                /* what GEN must cover to prove that something isn't there */
     bool proved;                  /* the page needs no proof that it is current: done, or it is a view's */
+    bool past;                    /* whatever GEN and its tail know is enough */
     const struct uuid *log; /* of a view: the only history whose daemon may be asked; NULL: the handle's */
 };
 
@@ -284,6 +290,8 @@ static inline bool moment_at_hand(const skade *s, struct moment *ret)
     uint64_t commit_seq = control_commit_seq(s->shm.control.page); /* P4: before the generation */
     if (control_generation(s->shm.control.page) != g->number)
         return false;
+    if (commit_seq > g->covered && !g->tail_tried)
+        return false;
     *ret = (struct moment){ .gen = g, .at = SEQ_MAX, .need = commit_seq };
     return true;
 }
@@ -291,6 +299,12 @@ static inline bool moment_at_hand(const skade *s, struct moment *ret)
 /* The same, attaching and mapping as needed.  0, with gen NULL when shared memory can't be used;
  * SKADE_EREPLACED. */
 int moment_take(skade *s, struct moment *ret);
+
+/* Has M's generation a tail, and what M needs is in it? */
+static inline bool moment_has_tail(const struct moment *m)
+{
+    return m->gen->tail && (m->need > m->gen->covered || m->past);
+}
 
 /* Before asking the daemon as of M: SKADE_EREPLACED when it has another log than M. */
 int moment_check_log(skade *s, const struct moment *m);
@@ -422,6 +436,9 @@ int answer_status(struct skade_answer *a, int status);
 /* Put what G found into A.  The question's result. */
 int answer_from_map(struct skade_answer *a, const struct generation *g, const struct found *f);
 
+/* Put what stands in tail T into A.  The question's result. */
+int answer_from_tail(struct skade_answer *a, const struct tail *t, const struct fresh_found *f);
+
 /* Put what the daemon found into A.  0, or SKADE_EPROTOCOL when it can't be. */
 int answer_from_wire(struct skade_answer *a, const struct item_answer *item);
 
@@ -451,6 +468,25 @@ bool question_is_outcome(int status);
 
 /* Asking the daemon gave R: does the handle take an old answer instead, and is there a map? */
 bool question_may_be_stale(const skade *s, int64_t r);
+
+/* ---- fresh.c: what is newer than the parts ------------------------------------------------------------- */
+
+/* Map the tail of the current generation, once.  What fails is counted: then the daemon is asked. */
+void fresh_map(skade *s);
+
+/* question_settle() for what M's tail may know, for a M that has one.  For a snapshot: the parts don't have it. */
+bool fresh_settle(skade *s, const struct moment *m, const struct question *q, struct skade_answer *a,
+                  is_current_fn is_current, int *result);
+
+/* The same for N snapshots, at most FRESH_MANY, none of which the parts have; M is proved or not current.  The statuses of
+ * those that are settled are set; returns how many. */
+#define FRESH_MANY 256u
+size_t fresh_settle_many(skade *s, const struct moment *m, struct skade_answer *const *a, size_t n);
+
+/* The table of NAME, which the root doesn't know.  1, 0, or negative: the tail can't tell. */
+int fresh_find(skade *s, const struct moment *m, struct bytes name, skade_table *ret);
+
+/* ---- resolve.c again ----------------------------------------------------------------------------------- */
 
 /* The same for names.  find_check(): SKADE_EINPUT unless NAME is one. */
 int find_check(skade *s, const char *name);

@@ -108,15 +108,21 @@ static void search_batch(skade *s, const struct moment *m, struct many *q, size_
 {
     for (size_t i = 0; i < n; i++)
         put_query(&b->queries[i], many_at(q, from + i));
+    struct skade_answer *absent[BATCH];
+    size_t absent_count = 0;
+
     generation_find_many(m->gen, b->queries, n, m->at, b->retired);
     for (size_t i = 0; i < n; i++) {
         struct skade_answer *a = many_at(q, from + i);
         int status = query_status(&b->queries[i], a);
-        if (status == 1 || is_settled(s, m, a, status)) {
+        if ((status == SKADE_ENOSNAPSHOT || status == SKADE_ENOTABLE) && moment_has_tail(m))
+            absent[absent_count++] = a;
+        else if (status == 1 || is_settled(s, m, a, status)) {
             take_query(a, &b->queries[i], status, b->retired[i]);
             q->open--;
         }
     }
+    q->open -= fresh_settle_many(s, m, absent, absent_count);
 }
 
 static int search_all(skade *s, const struct moment *m, struct many *q)
@@ -230,7 +236,7 @@ static int ask_rest(skade *s, const struct moment *m, struct many *q)
 /* The daemon is away: what the map says, however old it is. */
 static void settle_stale(skade *s, const struct moment *m, struct many *q)
 {
-    struct moment past = { .gen = s->shm.gen, .at = m->at, .proved = true };
+    struct moment past = { .gen = s->shm.gen, .at = m->at, .proved = true, .past = true };
     int result;
 
     for (size_t i = next_open(q, 0); i < q->n; i = next_open(q, i + 1)) {

@@ -74,7 +74,11 @@ bool question_settle(skade *s, const struct moment *m, const struct question *q,
 
     if (!m->gen)
         return false;
+    if (q->kind != QUESTION_RESOLVE && moment_has_tail(m))
+        return fresh_settle(s, m, q, a, is_current, result);
     f.status = search(m->gen, q, m->at, a, &f);
+    if ((f.status == SKADE_ENOSNAPSHOT || f.status == SKADE_ENOTABLE) && moment_has_tail(m))
+        return fresh_settle(s, m, q, a, is_current, result);
     if (f.status != 1 && a->location_cap > 0)
         a->location[0] = 0;
     if (!question_is_outcome(f.status)) {
@@ -185,7 +189,7 @@ bool question_may_be_stale(const skade *s, int64_t r)
 static bool settle_stale(skade *s, const struct moment *m, const struct question *q, struct skade_answer *a,
                          int *result)
 {
-    struct moment past = { .gen = s->shm.gen, .at = m->at, .proved = true };
+    struct moment past = { .gen = s->shm.gen, .at = m->at, .proved = true, .past = true };
 
     if (!question_settle(s, &past, q, a, attach_is_current, result))
         return false;
@@ -266,7 +270,12 @@ bool find_settle(skade *s, const struct moment *m, struct bytes name, is_current
         count(s, CLIENT_damage_seen);
         return false;
     }
-    if ((r == 0 && m->gen->names_seq < m->need) || !(m->proved || is_current(s)))
+    bool known = r == 1 || m->gen->names_seq >= m->need;
+    if (r == 0 && moment_has_tail(m)) {
+        r = fresh_find(s, m, name, ret);
+        known = r >= 0;
+    }
+    if (!known || !(m->proved || is_current(s)))
         return false;
     count(s, CLIENT_hits_map);
     if (r == 0)
@@ -294,6 +303,12 @@ static int ask_find(skade *s, const struct moment *m, struct bytes name, skade_t
     return 1;
 }
 
+static bool is_borne(skade *s, const struct moment *m, struct bytes name, skade_table *ret)
+{
+    return root_find_table(m->gen->root, name, m->at, ret) == 1 ||
+           (moment_has_tail(m) && fresh_find(s, m, name, ret) == 1);
+}
+
 /*
  * No daemon answers us (R).  A name that the last one published is borne still, since only a daemon could change that, and
  * one that lives publishes such a change before anyone hears of it: if the page is the one that stands under the well-known
@@ -305,7 +320,7 @@ static int find_without_daemon(skade *s, struct bytes name, skade_table *ret, in
     struct errmsg story = s->msg;
 
     attach_leave_unless_linked(s);
-    if (moment_take(s, &m) == 0 && m.gen && root_find_table(m.gen->root, name, m.at, ret) == 1) {
+    if (moment_take(s, &m) == 0 && m.gen && is_borne(s, &m, name, ret)) {
         count(s, CLIENT_hits_map);
         return 1;
     }
@@ -322,7 +337,7 @@ int find_answer(skade *s, const struct moment *m, struct bytes name, skade_table
     int r = ask_find(s, m, name, ret);
     if (is_out_of_reach(r) && m->at == SEQ_MAX)
         r = find_without_daemon(s, name, ret, r);
-    struct moment past = { .gen = s->shm.gen, .at = m->at, .proved = true };
+    struct moment past = { .gen = s->shm.gen, .at = m->at, .proved = true, .past = true };
     if (!question_may_be_stale(s, r) || !find_settle(s, &past, name, attach_is_current, ret, &result))
         return r;
     count(s, CLIENT_stale_answers);

@@ -27,6 +27,7 @@
 #define TAIL_ROOM 8192u       /* slots of the tails that a daemon makes */
 #define TAIL_BYTES (3u << 20) /* and the size of their files */
 #define TAIL_ROOM_MAX (1u << 20)
+#define TAIL_BYTES_MAX ((size_t)1 << 33)
 
 _Static_assert(sizeof(_Atomic uint32_t) == 4, "32-bit atomics must have no lock word");
 

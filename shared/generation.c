@@ -1,5 +1,7 @@
 #include "generation.h"
 
+#include "tailmap.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -35,6 +37,7 @@ void generation_unref(struct generation *g)
         return;
     for (size_t i = 0; i < g->parts_count; i++)
         part_map_unref(g->parts[i]);
+    tail_map_close(g->tail);
     root_close(g->root);
     segmap_close(&g->root_map);
     free(g);

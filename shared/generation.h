@@ -36,6 +36,8 @@ struct generation {
     struct root *root;
     size_t parts_count;
     struct part_map *parts[GENERATION_PARTS_MAX];
+    struct tail_map *tail; /* what is newer than the parts, once a reader has mapped it (tailmap.h); owned */
+    bool tail_tried;       /* mapping it was tried */
 };
 struct generation *generation_ref(struct generation *g);
 void generation_unref(struct generation *g);

@@ -22,6 +22,10 @@ struct sight {
 struct sight look(void);
 void look_away(struct sight *s);
 
+/* Ask something at random of parts and tail, as clients do, and leave what memory could tell to the verdict. */
+void onlooker_ask(void);
+extern uint64_t onlooker_from_tail; /* answers that were in a tail */
+
 /* The tail has what the ledger has, in order and up to commit_seq, or it is full. */
 void onlooker_check(void);
 

@@ -51,6 +51,8 @@ static void live_with_crowd(void *arg)
         crowd_act(true);
         if (turns % 16 == 0 && !sim.killed)
             onlooker_check();
+        if (turns % 8 == 0 && !sim.killed)
+            onlooker_ask();
     }
     if (turns == 0 && random_below(&sim.random, 2))
         sim_kill();
@@ -106,10 +108,10 @@ static uint64_t simulate(uint64_t seed, const char *dir)
     verdict();
     if (getenv("SKADE_SIM_TALK") || getenv("SKADE_STRESS") || getenv("SKADE_SIM_SEED"))
         printf("seed %" PRIu64 ": %" PRIu64 " lives, %" PRIu64 " kills, %" PRIu64 " faults, %" PRIu64
-               " jobs, %zu requests, %" PRIu64 " events, %" PRIu64 " answers, %" PRIu64 " s: %016" PRIx64
-               "\n",
+               " jobs, %zu requests, %" PRIu64 " events, %" PRIu64 " answers, %" PRIu64
+               " from tails, %" PRIu64 " s: %016" PRIx64 "\n",
                seed, sim.lives, sim.kills, sim.failures, sim.jobs, crowd.count, crowd.seq, crowd.answers,
-               sim.now_us / 1000000, crowd.hash);
+               onlooker_from_tail, sim.now_us / 1000000, crowd.hash);
     uint64_t hash = crowd.hash;
     free(before);
     crowd_end();

@@ -64,6 +64,20 @@ cat "$place"/alone.* | awk '
         printf "  commits, each durable        %10.0f per second\n", v["commits"] / v["commit_seconds"]
     }'
 
+say "   The same beside each other: what was committed a moment ago is read from shared memory, too"
+status=0
+load write 1 "$tables" "$versions" >"$place/beside.write" & loads=$!
+load read 1 "$tables" "$versions" >"$place/beside.read" || status=1
+wait "$loads" || status=1
+loads=
+cat "$place"/alone.read "$place"/alone.write "$place"/beside.* | awk '
+    { v[$1] += $2 }
+    END {
+        printf "  answers judged               %12d   %d commits among them were read back at once\n", v["lookups"] + v["heads"] + v["misses"] + v["names"], v["commits"]
+        printf "  over the socket              %12d   none may be\n", v["asked"]
+        exit v["asked"] != 0
+    }' || status=1
+
 say "5. All at once for $seconds s: 4 readers, 1 reader without shared memory, 1 writer; kill -9 of the daemon in the middle"
 for i in 1 2 3 4; do load read "$seconds" "$tables" "$versions" >"$place/all.$i" & loads="${loads:-} $!"; done
 load socket "$seconds" "$tables" "$versions" >"$place/all.socket" & loads="$loads $!"
@@ -77,7 +91,6 @@ wait "$daemon" 2>/dev/null || true
 start
 away=$(awk -v a="$killed_at" -v b="$EPOCHREALTIME" 'BEGIN { print b - a }')
 echo "  killed and started again: $line"
-status=0
 for pid in $loads; do wait "$pid" || status=1; done
 generations=$((generations + $(skadectl stats published | awk '$1 == "published" { print $2 }')))
 run verify

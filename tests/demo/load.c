@@ -8,6 +8,8 @@
  *   load socket SECONDS TABLES VERSIONS  the same, one by one, without shared memory
  *   load write SECONDS TABLES VERSIONS   commit new snapshots, and read each back at once
  *
+ * `asked` is how many questions memory could not answer, so that the daemon was asked over the socket.
+ *
  * A daemon that is away is no error: what needed it is asked again until it is back, and counted.  The time of lookups is
  * taken without the judging, and as the processor's, so that it is the same whoever else computes.
  */
@@ -422,6 +424,24 @@ static const struct {
               { "socket", read_socket, SKADE_NO_SHM },
               { "write", write_load, 0 } };
 
+static int take_asked(void *arg, const char *name, uint64_t value, const char *unit, const char *kind,
+                      const char *help)
+{
+    (void)unit, (void)kind, (void)help;
+    if (strcmp(name, "asked_daemon") == 0)
+        *(uint64_t *)arg = value;
+    return 0;
+}
+
+/* Questions that memory could not answer. */
+static void print_asked(skade *s)
+{
+    uint64_t asked = 0;
+
+    skade_client_stats(s, take_asked, &asked);
+    printf("asked %llu\n", (unsigned long long)asked);
+}
+
 static int run(size_t load, double seconds, struct judge *j)
 {
     skade *s = open_or_die(loads[load].flags);
@@ -431,6 +451,8 @@ static int run(size_t load, double seconds, struct judge *j)
     for (uint32_t t = 0; t < j->tables; t++)
         j->newest[t] = j->versions - 1;
     loads[load].run(s, seconds, j, numbers);
+    if (!(loads[load].flags & SKADE_NO_SHM))
+        print_asked(s);
     free(j->newest);
     free(numbers);
     skade_close(s);

@@ -97,6 +97,12 @@ uint64_t world_add(struct world *w, const struct event *e)
     to->text = keep(e->text);
     to->text2 = keep(e->text2);
     uint64_t seq = to->seq;
+    if (to->kind != EVENT_COMMIT && to->kind != EVENT_CREATE)
+        w->tail = NULL; /* T4: the next publication has another one */
+    if (w->tail) {
+        tail_append(w->tail, to);
+        tail_show(w->tail); /* T2 */
+    }
     if (w->page) /* P3: before anybody is told of it over the socket */
         atomic_store_explicit(&w->page->commit_seq, seq, memory_order_release);
     pthread_mutex_unlock(&w->lock);
@@ -293,6 +299,7 @@ void world_new_page(struct world *w)
     pthread_mutex_lock(&w->lock);
     w->epoch++;
     w->parts_count = 0;
+    w->tail = NULL;
     pthread_mutex_unlock(&w->lock);
     snprintf(temporary, sizeof temporary, "%s/temporary", w->place.dir);
     int fd = open(temporary, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
@@ -444,12 +451,55 @@ static void make_root(struct world *w)
     free(buf);
 }
 
+/* Maps live as long as the process. */
+static void make_tail(struct world *w)
+{
+    struct tail_info info = { .log = w->log,
+                              .seed = w->seed,
+                              .epoch = w->epoch,
+                              .generation = w->generation,
+                              .from_seq = covered(w),
+                              .room = w->tail_room ? w->tail_room : 1000,
+                              .heap = 100000 };
+    uint64_t size = tail_size(info.room, info.heap);
+    static struct tail_writer writers[64];
+    static size_t used;
+
+    w->tail = NULL;
+    if (!w->tails)
+        return;
+    ck_assert_uint_lt(used, ARRAY_SIZE(writers));
+    struct tail_writer *t = &writers[used++];
+    int fd = open(world_file(w, SHM_TAIL, w->generation), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(ftruncate(fd, (off_t)size), 0);
+    void *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    ck_assert_ptr_ne(map, MAP_FAILED);
+    ck_assert_int_eq(fchmod(fd, 0400), 0);
+    close(fd);
+    tail_begin(t, &info, map);
+    for (uint64_t i = info.from_seq; i < w->seq; i++)
+        tail_append(t, &w->events[i]);
+    tail_show(t); /* T4: before the word is stored */
+    w->tail = t;
+}
+
 uint64_t world_make_files(struct world *w)
 {
     w->generation++;
     if (w->seq > covered(w))
         make_part(w);
     make_root(w);
+    make_tail(w);
+    return w->generation;
+}
+
+uint64_t world_publish_behind(struct world *w)
+{
+    w->generation++;
+    make_root(w);
+    make_tail(w);
+    atomic_store_explicit(&w->page->generation, w->generation, memory_order_release); /* P2 */
     return w->generation;
 }
 

@@ -14,6 +14,7 @@
 #include "generation.h"
 #include "names.h"
 #include "skade.h"
+#include "tail.h"
 
 #include <pthread.h>
 
@@ -36,6 +37,9 @@ struct world {
     uint32_t tables; /* numbers given so far */
     struct root_part parts[WORLD_PARTS];
     size_t parts_count;
+    bool tails;               /* publications come with a tail, which events are appended to */
+    uint32_t tail_room;       /* slots of the next one; 0: enough */
+    struct tail_writer *tail; /* of the last publication; NULL: it has none */
 };
 
 /* A world with empty directories and no files.  Lives until the process ends. */
@@ -67,6 +71,9 @@ uint64_t world_publish(struct world *w);
 uint64_t world_make_files(struct world *w); /* the same without storing the generation word */
 /* The path of a file; lends a static buffer. */
 const char *world_file(const struct world *w, enum shm_kind kind, uint64_t generation);
+
+/* Publish a generation with the parts that there are, so that the newest events are in its tail only. */
+uint64_t world_publish_behind(struct world *w);
 
 void world_beat(struct world *w);
 

@@ -61,7 +61,8 @@ static bool add(struct maker *m, struct event e)
 
     ck_assert_uint_lt(m->count, EVENTS_MAX);
     ck_assert_uint_lt(e.text.len, sizeof m->texts[0]);
-    memcpy(text, e.text.data, e.text.len);
+    if (e.text.len)
+        memcpy(text, e.text.data, e.text.len);
     e.text.data = text;
     e.seq = FROM + 1 + m->count;
     m->events[m->count] = e;
