@@ -15,6 +15,7 @@
  */
 #include "checksum.h"
 #include "entry_internal.h"
+#include "row_sum.h"
 #include "rows_block.h"
 
 #include <errno.h>
@@ -199,7 +200,7 @@ static bool window_fits(const uint8_t *frame, uint32_t raw_len)
 static const char *frame_problem(const struct entry_file *f, const struct block_ref *ref,
                                  const uint8_t *frame)
 {
-    if (ref->check != checksum(frame, ref->len, entry_seed(&f->header.uuid, ref->off)))
+    if (ref->check != checksum(frame, ref->len, row_seed(f->seed, ref->off)))
         return "wrong checksum";
     if (ZSTD_findFrameCompressedSize(frame, ref->len) != ref->len)
         return "it isn't one zstd frame";

@@ -1,5 +1,6 @@
 #include "entry_internal.h"
 #include "checksum.h"
+#include "key_range.h"
 #include "row_sum.h"
 
 #include <assert.h>
@@ -145,7 +146,8 @@ static int read_footer(struct entry_file *f, uint64_t size, struct errmsg *msg)
     if (t->size != size)
         return entry_file_damaged(f, off + 8, msg, "it has %" PRIu64 " bytes, its footer says %" PRIu64, size,
                                   t->size);
-    if (off % CACHE_LINE != 0 || t->keyed > t->rows || t->deletes > t->keyed || !sections_fit(t, off))
+    if (off % CACHE_LINE != 0 || t->keyed > t->rows || t->deletes > t->keyed || !sections_fit(t, off) ||
+        t->facts & ~(uint64_t)KEY_FACTS || !key_range_valid(&t->low, &t->high, t->keyed))
         return entry_file_damaged(f, off, msg, "the footer contradicts itself");
     return f->kind->check_footer(f, msg);
 }
@@ -188,6 +190,7 @@ static int open_checked(struct entry_file *f, const char *name, const struct ent
     r = read_header(f, msg);
     if (r < 0)
         return r;
+    f->seed = row_uuid_seed(&f->header.uuid);
     r = read_footer(f, size, msg);
     if (r < 0)
         return r;
@@ -517,6 +520,7 @@ int entry_find(struct entry_cursor *c, struct bytes key, struct row *ret, struct
 struct census { /* what the rows are, counted */
     uint64_t rows, keyed, deletes, raw_bytes, keys_sum;
     int64_t time_min, time_max;
+    struct key_range range;
 };
 
 /* Of a set of (hash, place), whatever their order: equal sums mean equal sets, but for damage of very good luck. */
@@ -541,6 +545,7 @@ static int count_rows(struct entry_cursor *c, struct census *ret, struct errmsg 
         ret->raw_bytes += row.key.len + row.value_len;
         ret->deletes += (row.flags & ROW_DELETE) != 0;
         if (row.flags & ROW_KEYED) {
+            key_range_add(&ret->range, row.key, ret->keyed == 0);
             ret->keyed++;
             ret->keys_sum += one_of_set(entry_hash(row.key), row.place);
         }
@@ -569,13 +574,17 @@ static int verify_counts(struct entry_file *f, const struct census *n, struct er
     if (n->rows != t->rows || n->keyed != t->keyed || n->deletes != t->deletes ||
         n->raw_bytes != t->raw_bytes || n->time_min != t->time_min || n->time_max != t->time_max)
         return entry_file_damaged(f, footer_off(f), msg, "the footer's counts are not those of the rows");
+    if (key_bound_compare(&n->range.low, &t->low) != 0 || key_bound_compare(&n->range.high, &t->high) != 0)
+        return entry_file_damaged(f, footer_off(f), msg, "the footer's bounds are not those of the keys");
     return 0;
 }
 
 static int verify_keys(struct entry_file *f, const struct entry_index *x, uint64_t want, struct errmsg *msg)
 {
-    uint64_t sum = 0;
+    uint64_t sum = 0, facts = KEYS_DIFFER;
     for (uint64_t i = 0; i < x->count; i++) {
+        if (i > 0 && x->hashes[i - 1] == x->hashes[i])
+            facts = 0;
         if (i > 0 && (x->hashes[i - 1] > x->hashes[i] ||
                       (x->hashes[i - 1] == x->hashes[i] && x->places[i - 1] > x->places[i])))
             return entry_file_damaged(f, f->footer.hashes.off + i * sizeof(int64_t), msg,
@@ -584,6 +593,9 @@ static int verify_keys(struct entry_file *f, const struct entry_index *x, uint64
     }
     if (sum != want)
         return entry_file_damaged(f, f->footer.keys_off, msg, "the index is not that of the rows");
+    if (facts != f->footer.facts)
+        return entry_file_damaged(f, footer_off(f), msg,
+                                  "the footer is wrong about keys that are there twice");
     return 0;
 }
 

@@ -32,6 +32,7 @@ struct entry_file {
     char *name;
     struct entry_header header;
     struct entry_footer footer; /* checked: every section lies in its stretch */
+    uint64_t seed;              /* row_uuid_seed() of its uuid */
     const struct entry_kind *kind;
     pthread_mutex_t lock; /* while a stretch is loaded */
     struct entry_stretch map;

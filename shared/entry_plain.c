@@ -143,7 +143,7 @@ static int take_long(struct plain_cursor *c, uint64_t number, uint64_t begin, ui
     c->value.payload = c->value.read = payload_at(f, begin);
     c->value.end = place + offsetof(struct entry_trailer, check);
     c->value.check = t->check;
-    c->value.sum = entry_seed(&f->header.uuid, begin);
+    c->value.sum = row_seed(f->seed, begin);
     return 0;
 }
 
@@ -157,7 +157,7 @@ static int take_short(struct plain_cursor *c, uint64_t number, uint64_t begin, u
     const uint8_t *at = filewindow_get(c->window, begin, covered, backward, &error, msg);
     if (!at)
         return error;
-    if (checksum_pieces(at, covered, entry_seed(&f->header.uuid, begin)) != t->check)
+    if (checksum_pieces(at, covered, row_seed(f->seed, begin)) != t->check)
         return entry_file_damaged(f, begin, msg, "the checksum of row %" PRIu64 " is wrong", number);
     at += payload_at(f, begin) - begin;
     describe(c, number, place, t, at, at + t->payload_len, ret);
@@ -298,7 +298,7 @@ static bool is_sound(const struct plain_cursor *c, const uint8_t *data, uint64_t
     size_t covered = (size_t)(place - begin) + offsetof(struct entry_trailer, check);
     if (begin < c->block.begin || !fits(f, t, begin, place, number))
         return false;
-    return row_sum(data + (begin - c->block.begin), covered, row_seed(&f->header.uuid, begin)) == t->check;
+    return row_sum(data + (begin - c->block.begin), covered, row_seed(f->seed, begin)) == t->check;
 }
 
 /* Note the places of the block's trailers from the last one backward, up to its first or as far as links look right.

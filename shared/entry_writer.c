@@ -1,5 +1,6 @@
 #include "entry_writer.h"
 #include "checksum.h"
+#include "key_range.h"
 #include "sealing.h"
 
 #include <assert.h>
@@ -13,6 +14,7 @@ struct entry_writer {
     struct sorter *skips; /* they come in order; it is here for its bounded memory */
     struct entry_header header;
     struct entry_footer footer;
+    struct key_range range;
     uint64_t content;
     /* the row between entry_begin() and entry_end() */
     bool open;
@@ -152,6 +154,7 @@ static int count_row(struct entry_writer *w, uint64_t payload_len, uint64_t hash
     }
     if (!(w->flags & ENTRY_KEYED))
         return 0;
+    key_range_add(&w->range, (struct bytes){ w->key, w->key_len }, f->keyed == 0);
     f->keyed++;
     return sealing_key(&w->out, hash, f->last, msg);
 }
@@ -193,6 +196,8 @@ int entry_writer_seal(struct entry_writer *w, struct entry_sum *ret, struct errm
     int r = put_skips(w, msg);
     if (r < 0)
         return r;
+    w->footer.low = w->range.low;
+    w->footer.high = w->range.high;
     r = sealing_end(&w->out, &w->footer, w->header.check, msg);
     if (r < 0)
         return r;

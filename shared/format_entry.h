@@ -35,6 +35,7 @@
 #define ENTRY_SKIP 256u              /* entries from one of the skips to the next          */
 #define ENTRY_PIECE 65536u           /* checksums of long stretches are chained over pieces of this size */
 #define ENTRY_VALUE_MAX (1ull << 47) /* bytes of a payload                                 */
+#define KEY_BOUND_MAX 59u            /* bytes of a bound, see struct key_bound             */
 
 /* clang-format off */
 
@@ -111,6 +112,20 @@ enum block_flag {
     BLOCK_FLAGS = 3
 };
 
+/* [doc:key_bound] The smallest or the largest key of a file, cut to its first KEY_BOUND_MAX bytes: keys of two files whose
+ * bounds are apart, in order of bytes, are all different.  Zeros behind its bytes; no bytes when no row has a key. */
+struct key_bound {
+    /*  0 */ uint8_t len;
+    /*  1 */ uint8_t bytes[KEY_BOUND_MAX];
+};
+/* [end] */
+SIZE(key_bound, 60);
+
+enum key_fact {
+    KEYS_DIFFER = 1,                  /* no two hashes are equal, so no key is there twice   */
+    KEY_FACTS = 1
+};
+
 /* [doc:entry_footer] The last bytes of a .entries or .rows file. */
 struct entry_footer {
     /*   0 */ char magic[8];          /* FORMAT_MAGIC_FOOTER                                */
@@ -131,14 +146,17 @@ struct entry_footer {
     /* 160 */ uint64_t keys_off;      /* where hashes, places and nodes begin; a multiple of 64 */
     /* 168 */ uint64_t map_check;     /* checksum() of [data_end, keys_off), in pieces as above, seed 0 */
     /* 176 */ uint64_t keys_check;    /* the same of [keys_off, start of the footer)        */
-    /* 184 */ uint8_t pad[64];
-    /* 248 */ uint64_t check;         /* checksum() of bytes [0, 248), seeded with the header's check */
+    /* 184 */ struct key_bound low;   /* of the keys of all rows, deletions included        */
+    /* 244 */ struct key_bound high;
+    /* 304 */ uint64_t facts;         /* enum key_fact                                      */
+    /* 312 */ uint64_t check;         /* checksum() of bytes [0, 312), seeded with the header's check */
 };
 /* [end] */
 AT(entry_footer, blocks, 80);
 AT(entry_footer, keys_check, 176);
-AT(entry_footer, check, 248);
-SIZE(entry_footer, 256);
+AT(entry_footer, high, 244);
+AT(entry_footer, check, 312);
+SIZE(entry_footer, 320);
 
 /* [doc:manifest_header] A .manifest file: this, then one manifest_file for each .rows file, oldest rows first. */
 struct manifest_header {
@@ -167,17 +185,20 @@ SIZE(manifest_header, 192);
 
 /* [doc:manifest_file] A .rows file of a manifest; its name follows from the manifest's uuid and its number. */
 struct manifest_file {
-    /*  0 */ uint64_t size;
-    /*  8 */ uint64_t rows;
-    /* 16 */ uint64_t keyed;
-    /* 24 */ uint64_t raw_bytes;
-    /* 32 */ int64_t time_min;
-    /* 40 */ int64_t time_max;
-    /* 48 */ uint64_t footer_check;   /* the file's footer's check: it is that file and no other */
-    /* 56 */ uint64_t reserved;
+    /*   0 */ uint64_t size;
+    /*   8 */ uint64_t rows;
+    /*  16 */ uint64_t keyed;
+    /*  24 */ uint64_t raw_bytes;
+    /*  32 */ int64_t time_min;
+    /*  40 */ int64_t time_max;
+    /*  48 */ uint64_t footer_check;  /* the file's footer's check: it is that file and no other */
+    /*  56 */ struct key_bound low;   /* the file's footer's                                */
+    /* 116 */ struct key_bound high;
+    /* 176 */ uint64_t reserved[2];
 };
 /* [end] */
-SIZE(manifest_file, 64);
+AT(manifest_file, high, 116);
+SIZE(manifest_file, 192);
 
 /* clang-format on */
 

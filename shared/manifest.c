@@ -9,6 +9,7 @@
 
 #include "checksum.h"
 #include "failpoint.h"
+#include "key_range.h"
 #include "sealing.h"
 
 #include <assert.h>
@@ -136,6 +137,8 @@ static const char *numbers_problem(const struct manifest *m)
             return "a file with more keys than rows";
         if (f->time_min > f->time_max)
             return "a file that ends before it begins";
+        if (!key_range_valid(&f->low, &f->high, f->keyed))
+            return "a file whose keys lie nowhere";
         if (f->rows > UINT64_MAX - rows)
             return "more rows than can be counted";
         rows += f->rows;

@@ -13,7 +13,7 @@ uint64_t entry_hash(struct bytes key)
 
 uint64_t entry_seed(const struct uuid *uuid, uint64_t place)
 {
-    return row_seed(uuid, place);
+    return row_seed(row_uuid_seed(uuid), place);
 }
 
 uint64_t checksum_pieces(const void *data, size_t len, uint64_t seed)

@@ -24,7 +24,8 @@ struct row {
 /* What the indexes find keys by: a filter only, the key itself decides. */
 uint64_t entry_hash(struct bytes key);
 
-/* What ties a checksum to its file and its place in it. */
+/* What ties a checksum to its file and its place in it: checksum() of the uuid, plus the place times ENTRY_SEED_STEP. */
+#define ENTRY_SEED_STEP 0x9e3779b97f4a7c15ull
 uint64_t entry_seed(const struct uuid *uuid, uint64_t place);
 
 /* checksum() of LEN bytes at DATA in pieces of ENTRY_PIECE, chained: the checksum of a long stretch.  A stretch may be

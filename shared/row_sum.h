@@ -12,14 +12,15 @@
 
 #define ROW_SUM_SHORT 240u /* bytes; the sum of longer ones takes longer than a call */
 
-static inline uint64_t row_seed(const struct uuid *uuid, uint64_t place)
+/* Of a whole file, for row_seed(). */
+static inline uint64_t row_uuid_seed(const struct uuid *uuid)
 {
-    struct {
-        struct uuid uuid;
-        uint64_t place;
-    } tie = { *uuid, place };
+    return XXH3_64bits_withSeed(uuid, sizeof *uuid, 0);
+}
 
-    return XXH3_64bits_withSeed(&tie, sizeof tie, 0);
+static inline uint64_t row_seed(uint64_t uuid_seed, uint64_t place)
+{
+    return uuid_seed + place * ENTRY_SEED_STEP;
 }
 
 static inline uint64_t row_sum(const void *data, size_t len, uint64_t seed)

@@ -13,6 +13,7 @@
 
 #include "checksum.h"
 #include "failpoint.h"
+#include "key_range.h"
 #include "rows_block.h"
 #include "sealing.h"
 
@@ -36,6 +37,7 @@ struct rows_writer {
     struct sealing file;
     uint64_t header_check;
     struct entry_footer footer; /* what is known so far */
+    struct key_range range;
     ZSTD_CCtx *zstd;
     uint8_t *frame; /* a compressed block */
     size_t frame_cap;
@@ -177,6 +179,7 @@ static void count(struct rows_writer *w, unsigned flags, struct bytes key, uint6
     f->rows++;
     f->raw_bytes += value_len;
     if (flags & ROW_KEYED) {
+        key_range_add(&w->range, key, f->keyed == 0);
         f->keyed++;
         f->raw_bytes += key.len;
     }
@@ -318,6 +321,8 @@ static int seal(struct rows_writer *w, struct errmsg *msg)
     r = FAILPOINT("rows.fsync");
     if (r < 0)
         return write_failed(-r, "syncing rows", msg);
+    w->footer.low = w->range.low;
+    w->footer.high = w->range.high;
     return sealing_end(&w->file, &w->footer, w->header_check, msg);
 }
 
@@ -338,7 +343,9 @@ int rows_writer_seal(struct rows_writer *w, struct manifest_file *ret, struct er
                                    .raw_bytes = f->raw_bytes,
                                    .time_min = f->time_min,
                                    .time_max = f->time_max,
-                                   .footer_check = f->check };
+                                   .footer_check = f->check,
+                                   .low = f->low,
+                                   .high = f->high };
     return 0;
 }
 

@@ -48,7 +48,10 @@ static int add_rows_file(struct rowset *s, const char *manifest, const struct ma
     const struct manifest_file *f = &m->files[i];
     char name[ENTRY_NAME_MAX];
     struct data_file *d = &s->files[s->n];
+    struct key_span *keys = NULL;
 
+    if (f->keyed > 0 && key_span_make(&keys, &f->low, &f->high) < 0)
+        return fail(msg, -ENOMEM, "no memory for a path");
     *d = (struct data_file){
         .uuid = m->header.uuid,
         .footer_check = f->footer_check,
@@ -59,10 +62,13 @@ static int add_rows_file(struct rowset *s, const char *manifest, const struct ma
         .part = i + 1,
         .slot = -1,
         .known = true,
+        .keys = keys,
     };
     entry_name(name, NAME_ROWS, &m->header.uuid, i + 1);
-    if (asprintf(&d->path, "%.*s%s", (int)(base_name(manifest) - manifest), manifest, name) < 0)
+    if (asprintf(&d->path, "%.*s%s", (int)(base_name(manifest) - manifest), manifest, name) < 0) {
+        free(keys);
         return fail(msg, -ENOMEM, "no memory for a path");
+    }
     s->n++;
     return 0;
 }
@@ -169,8 +175,10 @@ void rowset_close(struct rowset *s)
     rowset_pool_fini(s);
     hints_fini(&s->hints);
     dead_list_fini(&s->dead);
-    for (size_t i = 0; i < s->n; i++)
+    for (size_t i = 0; i < s->n; i++) {
         free(s->files[i].path);
+        free(s->files[i].keys);
+    }
     free(s->files);
     free(s->temp_dir);
     free(s);

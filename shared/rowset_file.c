@@ -69,15 +69,19 @@ int rowset_open_path(const struct rowset *s, const char *path, struct errmsg *ms
 
 /* ---- a data file ----------------------------------------------------------------------------------------- */
 
-static void learn(struct data_file *d, const struct entry_footer *footer)
+static int learn(struct data_file *d, const struct entry_footer *footer, struct errmsg *msg)
 {
+    if (footer->keyed > 0 && key_span_make(&d->keys, &footer->low, &footer->high) < 0)
+        return fail(msg, -ENOMEM, "%s: no memory for what its footer says", d->path);
     d->size = footer->size;
     d->rows = footer->rows;
     d->keyed = footer->keyed;
     d->deletes = footer->deletes;
     d->raw_bytes = footer->raw_bytes;
     d->footer_check = footer->check;
+    d->keys_differ = footer->facts & KEYS_DIFFER;
     d->known = true;
+    return 0;
 }
 
 /* Cursors rely on the counts, so a file whose footer disagrees with them is none of ours. */
@@ -88,12 +92,16 @@ static int agree(struct data_file *d, const struct entry_file *f, struct errmsg 
     if (entry_file_compacted(f) != (d->part != 0))
         return fail(msg, SKADE_EFOREIGN, "%s: offset 0: %s file in the place of %s one", d->path,
                     d->part ? "a .entries" : "a .rows", d->part ? "a .rows" : "a .entries");
-    if (!d->known)
-        learn(d, footer);
+    int r = d->known ? 0 : learn(d, footer, msg);
+    if (r < 0)
+        return r;
     if (footer->rows != d->rows || footer->keyed != d->keyed || footer->deletes != d->deletes)
         return fail(msg, SKADE_EDAMAGED, "%s: offset %llu: the footer counts %llu rows, %llu were announced",
                     d->path, (unsigned long long)(footer->size - sizeof *footer),
                     (unsigned long long)footer->rows, (unsigned long long)d->rows);
+    if (d->keys && !key_span_says(d->keys, &footer->low, &footer->high))
+        return fail(msg, SKADE_EDAMAGED, "%s: offset %llu: the footer says other keys than were announced",
+                    d->path, (unsigned long long)(footer->size - sizeof *footer));
     return 0;
 }
 

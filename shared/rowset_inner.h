@@ -4,7 +4,8 @@
  *   rowset.c       the list of files and what is known of them
  *   rowset_file.c  opening one, and a pool of few that stay open
  *   rowset_dead.c  finding the dead rows
- *   rowset_members.c  among which rows to look for them
+ *   rowset_ranges.c  in which files to look for them
+ *   rowset_members.c  among which rows
  *   rowset_list.c  keeping them: numbers by file, in memory or in an unnamed file
  *   rowset_keys.c  a set of keys that says when it is full
  *   rowset_scan.c  cursors and parts
@@ -21,6 +22,8 @@
 
 #include <assert.h>
 
+struct key_span; /* between which keys those of a file lie */
+
 /* ---- data files ---------------------------------------------------------------------------------------- */
 
 struct data_file {
@@ -30,10 +33,14 @@ struct data_file {
     uint64_t footer_check;
     uint64_t size, rows, keyed, deletes, raw_bytes; /* once known */
     uint64_t before;                                /* rows in all files before it; once prepared */
-    uint64_t dead; /* index of its first dead row in the list; once prepared */
-    uint32_t part; /* of a .rows file: its number in the manifest, from 1; else 0 */
-    int32_t slot;  /* in the pool, -1: not there */
-    bool known;    /* by the manifest or because it was open once */
+    uint64_t dead;         /* index of its first dead row in the list; once prepared */
+    uint32_t part;         /* of a .rows file: its number in the manifest, from 1; else 0 */
+    int32_t slot;          /* in the pool, -1: not there */
+    bool known;            /* by the manifest or because it was open once */
+    bool keys_differ;      /* once known: no key is in it twice */
+    bool meets;            /* it may have a key of another file, or one twice; see rowset_find_meeting() */
+    bool printed;          /* its prints were taken by this search for dead rows */
+    struct key_span *keys; /* once known, if there are any */
 };
 
 /* ---- dead rows ----------------------------------------------------------------------------------------- */
@@ -67,6 +74,27 @@ int dead_list_at(struct dead_view *v, uint64_t index, uint64_t *ret, struct errm
 /* The first index in [from, to) whose number is >= NUMBER, or TO. */
 int dead_list_find(struct dead_view *v, uint64_t from, uint64_t to, uint64_t number, uint64_t *ret,
                    struct errmsg *msg);
+
+/* ---- ranges of keys ------------------------------------------------------------------------------------ */
+
+/* To be freed; 0 or -ENOMEM. */
+int key_span_make(struct key_span **ret, const struct key_bound *low, const struct key_bound *high);
+
+bool key_span_says(const struct key_span *s, const struct key_bound *low, const struct key_bound *high);
+
+/* Are all keys in A before all in B? */
+bool key_span_before(const struct key_span *a, const struct key_span *b);
+
+/* From the lowest to the highest end of some spans, which it borrows. */
+struct key_hull {
+    const struct key_span *lowest, *highest;
+};
+
+void key_hull_add(struct key_hull *h, const struct key_span *span);
+bool key_hull_meets(const struct key_hull *h, const struct key_span *span);
+
+/* Set MEETS of all files, which are known. */
+int rowset_find_meeting(struct rowset *s, struct errmsg *msg);
 
 /* ---- a set of keys ------------------------------------------------------------------------------------- */
 

@@ -1,7 +1,8 @@
 /*
  * Rows that may kill each other: (hash, file, place) of keyed rows, by hash.
  *
- *   prints  of every keyed row committed after the base: upper bits of its hash, file; 8 bytes together
+ *   files   whose keys may be those of another one too: rowset_ranges.c
+ *   prints  of every keyed row in them committed after the base: upper bits of its hash, file; 8 bytes together
  *             |  sorted: which meet each other, or a row of the base?
  *   wanted  (file, upper bits) of those
  *             |  by file: only files with one are opened again
@@ -93,28 +94,64 @@ static int add_prints(struct members *m, struct entry_file *f, size_t i, struct 
     return r;
 }
 
-static int print_file_of(struct members *m, size_t i, struct errmsg *msg)
+static int open_prints(struct members *m, size_t i, struct errmsg *msg)
 {
-    const struct data_file *d = &m->set->files[i];
     struct entry_file *f;
 
-    if (d->known && d->keyed == 0)
-        return 0;
     int r = rowset_file_open(m->set, i, &f, msg);
     if (r < 0)
         return r;
-    if (d->keyed > 0)
+    r = add_prints(m, f, i, msg);
+    entry_file_close(f);
+    return r;
+}
+
+/* A file that has to be opened to be known, and lies among those before it, most likely meets one of them: then it needn't
+ * be opened again for its prints. */
+static int learn_file(struct members *m, size_t i, struct key_hull *hull, struct errmsg *msg)
+{
+    struct data_file *d = &m->set->files[i];
+    struct entry_file *f;
+
+    int r = rowset_file_open(m->set, i, &f, msg);
+    if (r < 0)
+        return r;
+    d->printed = d->keyed > 0 && (!d->keys_differ || key_hull_meets(hull, d->keys));
+    if (d->printed)
         r = add_prints(m, f, i, msg);
     entry_file_close(f);
     return r;
 }
 
+/* All files become known, and some of them printed. */
+static int learn_files(struct members *m, struct errmsg *msg)
+{
+    struct key_hull hull = { NULL, NULL };
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < m->set->n; i++) {
+        struct data_file *d = &m->set->files[i];
+        d->printed = false;
+        if (!d->known)
+            r = learn_file(m, i, &hull, msg);
+        if (r == 0 && d->keyed > 0)
+            key_hull_add(&hull, d->keys);
+    }
+    return r;
+}
+
 static int gather_prints(struct members *m, struct errmsg *msg)
 {
-    int r = open_sorter(m, &m->prints, 1, SHARE_PRINTS, msg);
+    struct rowset *s = m->set;
 
-    for (size_t i = m->set->base_n; r == 0 && i < m->set->n; i++)
-        r = print_file_of(m, i, msg);
+    int r = open_sorter(m, &m->prints, 1, SHARE_PRINTS, msg);
+    if (r == 0)
+        r = learn_files(m, msg);
+    if (r == 0)
+        r = rowset_find_meeting(s, msg);
+    for (size_t i = s->base_n; r == 0 && i < s->n; i++)
+        if (s->files[i].meets && !s->files[i].printed)
+            r = open_prints(m, i, msg);
     return r;
 }
 
@@ -232,7 +269,7 @@ static int meet_older(struct members *m, struct errmsg *msg)
 
     int r = open_sorter(m, &m->older, 3, SHARE_OLDER, msg);
     for (size_t i = 0; r == 0 && i < s->base_n; i++)
-        if (s->files[i].keyed > 0)
+        if (s->files[i].meets)
             r = join_file(m, i, msg);
     return r;
 }

@@ -217,13 +217,41 @@ int sealing_map_end(struct sealing *s, struct entry_footer *footer, struct secti
     return r;
 }
 
-/* Word WORD of each sorted record: a section. */
-static int put_column(struct sealing *s, unsigned word, struct section *ret, struct errmsg *msg)
+/* Hashes in order, going on behind *LAST: are all different? */
+static bool all_differ(const uint64_t *hashes, int n, uint64_t *last, bool first)
+{
+    uint64_t same = !first && hashes[0] == *last;
+    for (int i = 1; i < n; i++)
+        same |= hashes[i] == hashes[i - 1];
+    *last = hashes[n - 1];
+    return !same;
+}
+
+/* The sorted hashes: a section, and what they tell. */
+static int put_hashes(struct sealing *s, struct entry_footer *footer, struct errmsg *msg)
+{
+    uint64_t some[512], last = 0, met = 0;
+    footer->hashes = (struct section){ sorter_count(s->keys) ? s->end : 0, sorter_count(s->keys) };
+    footer->facts = KEYS_DIFFER;
+    int n, r = sorter_rewind(s->keys, msg);
+    while (r == 0 && (n = sorter_column(s->keys, 0, some, 512, msg)) != 0) {
+        if (n > 0 && !all_differ(some, n, &last, met == 0))
+            footer->facts = 0;
+        met += n > 0 ? (uint64_t)n : 0;
+        r = n < 0 ? n : sealing_put(s, some, (size_t)n * sizeof some[0], msg);
+    }
+    if (r < 0)
+        return broken(s, r);
+    return sealing_align(s, CACHE_LINE, msg);
+}
+
+/* The place of each, in the same order: a section. */
+static int put_places(struct sealing *s, struct section *ret, struct errmsg *msg)
 {
     uint64_t some[512];
     *ret = (struct section){ sorter_count(s->keys) ? s->end : 0, sorter_count(s->keys) };
     int n, r = sorter_rewind(s->keys, msg);
-    while (r == 0 && (n = sorter_column(s->keys, word, some, 512, msg)) != 0)
+    while (r == 0 && (n = sorter_column(s->keys, 1, some, 512, msg)) != 0)
         r = n < 0 ? n : sealing_put(s, some, (size_t)n * sizeof some[0], msg);
     if (r < 0)
         return broken(s, r);
@@ -299,10 +327,10 @@ static int put_nodes(struct sealing *s, const struct section *hashes, struct sec
 static int put_keys(struct sealing *s, struct entry_footer *footer, struct errmsg *msg)
 {
     sealing_sum_begin(s, SUM_ROW, 0);
-    int r = put_column(s, 0, &footer->hashes, msg);
+    int r = put_hashes(s, footer, msg);
     if (r < 0)
         return r;
-    r = put_column(s, 1, &footer->places, msg);
+    r = put_places(s, &footer->places, msg);
     if (r < 0)
         return r;
     r = put_nodes(s, &footer->hashes, &footer->nodes, msg);

@@ -61,8 +61,8 @@ int sealing_map_begin(struct sealing *s, struct entry_footer *footer, struct sec
 int sealing_map_end(struct sealing *s, struct entry_footer *footer, struct section *section, uint64_t count,
                     struct errmsg *msg);
 
-/* Keys and footer, then everything to the disk.  The caller has filled in FOOTER but for magic, size, sections and
- * checksums of keys, and its own check. */
+/* Keys and footer, then everything to the disk.  The caller has filled in FOOTER but for magic, size, sections,
+ * checksums and facts of keys, and its own check. */
 int sealing_end(struct sealing *s, struct entry_footer *footer, uint64_t header_check, struct errmsg *msg);
 
 /* A failed write or fsync: SKADE_EFULL when there is no room, else -ERROR. */

@@ -514,6 +514,56 @@ START_TEST(a_footer_that_miscounts_is_damage)
 }
 END_TEST
 
+/* With a right checksum: bounds that no keys have are refused, and others are seen by verify. */
+START_TEST(a_footer_that_lies_about_keys_is_found_out)
+{
+    static const struct put rows[] = { PUT("bb", "1"), PUT("cc", "2"), PUT("cc", "3"), KEYLESS("4") };
+    size_t size;
+    int whole = entries_make(rows, ARRAY_SIZE(rows));
+    uint8_t *bytes = entries_bytes(whole, &size);
+    struct entry_footer right;
+    memcpy(&right, bytes + size - FOOTER, FOOTER);
+    ck_assert_uint_eq(right.facts, 0);
+    for (int lie = 0; lie < 7; lie++) {
+        struct entry_footer t = right;
+        struct entry_file *f;
+        switch (lie) {
+        case 0: /* nothing */
+            break;
+        case 1:
+            t.low.bytes[1] = 'c';
+            break;
+        case 2:
+            t.high.bytes[0] = 'd';
+            break;
+        case 3:
+            t.facts = KEYS_DIFFER;
+            break;
+        case 4:
+            t.facts = KEY_FACTS + 1;
+            break;
+        case 5:
+            t.high.bytes[0] = 'a';
+            break;
+        default:
+            t.low.len = KEY_BOUND_MAX + 1;
+        }
+        memcpy(bytes + size - FOOTER, &t, FOOTER);
+        mend_header(bytes, size);
+        int fd = entries_of_bytes(bytes, size);
+        int r = entries_open(&f, fd, NULL);
+        ck_assert_int_eq(r, lie < 4 ? 0 : SKADE_EDAMAGED);
+        if (r == 0) {
+            ck_assert_int_eq(entry_file_verify(f, NULL), lie ? SKADE_EDAMAGED : 0);
+            entry_file_close(f);
+        }
+        close(fd);
+    }
+    free(bytes);
+    close(whole);
+}
+END_TEST
+
 Suite *entry_damage_suite(void);
 Suite *entry_damage_suite(void)
 {
@@ -534,6 +584,7 @@ Suite *entry_damage_suite(void)
     tcase_add_test(c, damage_in_the_index_is_told_when_it_is_used);
     tcase_add_test(c, an_index_that_lies_is_seen_by_verify);
     tcase_add_test(c, a_footer_that_miscounts_is_damage);
+    tcase_add_test(c, a_footer_that_lies_about_keys_is_found_out);
     suite_add_tcase(s, c);
     return s;
 }

@@ -127,7 +127,7 @@ END_TEST
 
 START_TEST(every_flipped_bit_is_refused)
 {
-    uint8_t buf[512];
+    uint8_t buf[1024];
     size_t size = bytes_of_one(buf, sizeof buf, 3);
 
     ck_assert_int_eq(read_bytes(buf, size), 0);
@@ -141,8 +141,8 @@ END_TEST
 
 START_TEST(every_truncation_and_every_excess_is_refused)
 {
-    uint8_t buf[513] = { 0 };
-    size_t size = bytes_of_one(buf, 512, 3);
+    uint8_t buf[1025] = { 0 };
+    size_t size = bytes_of_one(buf, 1024, 3);
 
     for (size_t n = 0; n < size; n++)
         ALWAYS(read_bytes(buf, n) == SKADE_EDAMAGED);
@@ -156,7 +156,7 @@ START_TEST(another_log_or_table_or_version_or_format_has_its_own_error)
     static const struct uuid other = { "another log" };
     struct manifest m = make(1), got;
     struct errmsg msg = { "" };
-    uint8_t buf[512];
+    uint8_t buf[1024];
     int fd = empty_file();
 
     ck_assert_int_eq(manifest_write(fd, &m, NULL), 0);
@@ -232,6 +232,19 @@ static void times_the_wrong_way_round(struct manifest_header *h, struct manifest
     f[2].time_min = 2;
     f[2].time_max = 1;
 }
+static void bounds_the_wrong_way_round(struct manifest_header *h, struct manifest_file *f)
+{
+    (void)h;
+    f[1].keyed = 1;
+    f[1].low = (struct key_bound){ 1, "b" };
+    f[1].high = (struct key_bound){ 1, "a" };
+}
+static void bounds_of_no_keys(struct manifest_header *h, struct manifest_file *f)
+{
+    (void)h;
+    f[1].keyed = 0;
+    f[1].high = (struct key_bound){ 1, "a" };
+}
 static void a_tiny_file(struct manifest_header *h, struct manifest_file *f)
 {
     (void)h;
@@ -241,9 +254,9 @@ static void a_tiny_file(struct manifest_header *h, struct manifest_file *f)
 START_TEST(numbers_that_contradict_each_other_are_refused_in_spite_of_right_checksums)
 {
     static void (*const spoil[])(struct manifest_header *, struct manifest_file *) = {
-        one_file_less,       files_beyond_the_end,      another_header_len,
-        another_size,        another_sum_of_rows,       rows_that_overflow,
-        more_keys_than_rows, times_the_wrong_way_round, a_tiny_file
+        one_file_less,       files_beyond_the_end,       another_header_len,  another_size,
+        another_sum_of_rows, rows_that_overflow,         more_keys_than_rows, times_the_wrong_way_round,
+        a_tiny_file,         bounds_the_wrong_way_round, bounds_of_no_keys
     };
 
     ck_assert_int_eq(read_mended(nothing), 0);
@@ -280,7 +293,9 @@ START_TEST(a_manifest_of_version_1_is_read)
     ck_assert(m.header.seen_seq == 9 && m.header.base_seq == 8 && m.header.base_time_us == -5);
     ck_assert(m.header.rows == 41 && m.header.rows_pruned == 2 && m.header.snapshots_before == 3);
     ck_assert_uint_eq(m.header.files, 1);
-    ck_assert(m.files[0].rows == 41 && m.files[0].keyed == 27 && m.files[0].size == 1408);
+    ck_assert(m.files[0].rows == 41 && m.files[0].keyed == 27 && m.files[0].size == 1472);
+    ck_assert(m.files[0].low.len == 5 && memcmp(m.files[0].low.bytes, "key 1", 5) == 0);
+    ck_assert(m.files[0].high.len == 5 && memcmp(m.files[0].high.bytes, "large", 5) == 0);
     ck_assert(m.files[0].time_min == -39000 && m.files[0].time_max == INT64_MAX);
     manifest_fini(&m);
     close(fd);

@@ -406,6 +406,9 @@ START_TEST(the_sum_that_goes_into_a_manifest_is_that_of_the_rows)
     }
     want.size = entry_file_footer(f)->size;
     want.footer_check = entry_file_footer(f)->check;
+    ck_assert_int_eq(entry_file_verify(f, NULL), 0); /* so are its bounds those of the keys */
+    want.low = entry_file_footer(f)->low;
+    want.high = entry_file_footer(f)->high;
     ck_assert_mem_eq(&sum, &want, sizeof sum);
     ck_assert(entry_file_compacted(f));
     ck_assert_uint_eq(entry_file_header(f)->part, 1);

@@ -490,7 +490,7 @@ START_TEST(damage_that_hides_keys_stops_the_search_for_dead_rows)
     stored_end(&table);
     struct stat st;
     ck_assert_int_eq(stat(table.files[0].path, &st), 0);
-    flip(table.files[0].path, st.st_size - 256 - 64); /* in the index */
+    flip(table.files[0].path, st.st_size - (off_t)sizeof(struct entry_footer) - 64); /* in the index */
     struct rowset *s = open_set(0);
     ck_assert_int_eq(rowset_prepare(s, &msg), SKADE_EDAMAGED);
     ck_assert_ptr_nonnull(strstr(msg.text, table.files[0].path));

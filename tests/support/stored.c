@@ -45,11 +45,50 @@ static size_t colliding_key(uint32_t key, char *ret)
     return sizeof words;
 }
 
+/* LEN times BYTE, then N with its highest byte first. */
+static size_t padded_key(char *ret, uint8_t byte, size_t len, uint32_t n)
+{
+    memset(ret, byte, len);
+    for (size_t i = 0; i < 4; i++)
+        ret[len + i] = (char)(n >> (24 - 8 * i));
+    return len + 4;
+}
+
+/* All different: their lengths and first bytes tell which kind they are. */
+static size_t edge_key(uint32_t key, char *ret)
+{
+    uint32_t n = key / 8;
+
+    switch (key % 8) {
+    case 0:
+        return padded_key(ret, 0, 0, n);
+    case 1:
+        ret[4] = 0;
+        return padded_key(ret, 0, 0, n) + 1;
+    case 2:
+        ret[4] = '\xff';
+        return padded_key(ret, 0, 0, n) + 1;
+    case 3:
+        return padded_key(ret, 'p', KEY_BOUND_MAX, n);
+    case 4:
+        return padded_key(ret, 'p', KEY_BOUND_MAX - 2, n);
+    case 5:
+        return padded_key(ret, 0xff, KEY_BOUND_MAX - 4, n);
+    case 6:
+        return padded_key(ret, 0xff, KEY_BOUND_MAX + 10, n);
+    default: /* the empty key, and 0xff only */
+        memset(ret, 0xff, n);
+        return n;
+    }
+}
+
 size_t stored_key(const struct stored *t, uint32_t key, char ret[STORED_KEY_MAX])
 {
     switch (t->keys) {
     case KEYS_COLLIDE:
         return colliding_key(key, ret);
+    case KEYS_EDGES:
+        return edge_key(key, ret);
     case KEYS_LONG:
         memset(ret, 'k', STORED_KEY_MAX);
         return STORED_KEY_MAX - 10 + (size_t)snprintf(ret + STORED_KEY_MAX - 10, 10, "%08u", key);

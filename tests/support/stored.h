@@ -32,7 +32,8 @@ struct stored_op {
 enum stored_keys {
     KEYS_SHORT,   /* 0 to 12 bytes */
     KEYS_COLLIDE, /* sixteen each have the same hash */
-    KEYS_LONG     /* 60,000 bytes, that differ at the end */
+    KEYS_LONG,    /* 60,000 bytes, that differ at the end */
+    KEYS_EDGES    /* what order of bytes and bounds of files may stumble over; multiples of 8 ascend */
 };
 
 struct stored {
