@@ -6,11 +6,11 @@
  *                      v  here                   v  more
  *                      raw bytes + spots         raw bytes of a large row's value
  *
- * A block is checked, decoded and walked over once; then it is known where each of its rows is, so that they can be
- * given from either end and nothing about them can fail any more.  Zstd gets a whole frame and a whole buffer, so that
+ * A block is checked, decoded and walked over once; then it is known where each of its rows is, so that they are a run
+ * (entry_run.h).  A large row, which has blocks of its own, is given alone: its further blocks may fail.  Zstd gets a whole frame and a whole buffer, so that
  * it allocates nothing; and what a frame claims to need must agree with its ref before a byte is decoded.
  *
- * Memory: two decoded blocks of at most BLOCK_RAW_MAX, the spots of one (24 bytes a row of at least three), a value
+ * Memory: two decoded blocks of at most BLOCK_RAW_MAX, the spots of one (32 bytes a row of at least three), a value
  * of at most ROW_WHOLE, and a frame when it is larger than a window.
  */
 #include "checksum.h"
@@ -24,14 +24,6 @@
 
 #define ROW_MIN 3u             /* bytes of a row: three varints */
 #define FRAME_PIECE (1u << 20) /* what a filewindow surely gives */
-
-/* Where a row is in its block. */
-struct spot {
-    uint32_t key_off; /* behind the head; the value follows the key */
-    uint32_t key;     /* its length + 1, or 0 */
-    uint64_t value_len;
-    int64_t time_us;
-};
 
 /* A decoded block. */
 struct decoded {
@@ -51,16 +43,16 @@ struct blocks_cursor {
     size_t frame_cap;
 
     struct decoded here; /* the block whose rows are given, and where they are */
-    struct spot *spots;
+    struct entry_spot *spots;
     size_t spots_cap;
     struct decoded more; /* a further block of a large row */
     uint64_t more_start; /* the offset of its first byte in the value */
 
     uint64_t next_block; /* OLDEST_FIRST: to be loaded next; NEWEST_FIRST: [0, next_block) are left */
-    uint32_t low, high;  /* rows of HERE that are left */
 
-    size_t value_off; /* of the row given last: where its value begins in HERE */
-    char *whole;      /* a large row's value, if it is handed on whole; WHOLE_CAP bytes */
+    bool large;         /* HERE has a large row, which wasn't given yet */
+    uint64_t large_len; /* of its value, which begins in HERE with its spot's */
+    char *whole;        /* the value, if it is handed on whole; WHOLE_CAP bytes */
     size_t whole_cap;
 };
 
@@ -236,23 +228,27 @@ static int decode(struct blocks_cursor *c, uint64_t b, struct decoded *d, struct
 /* ---- rows of a block ----------------------------------------------------------------------------------- */
 
 /* The next row; of a large one only what is in this block. */
-static void find_spot(struct rd *r, const struct block_ref *ref, int64_t time_us, struct spot *ret)
+static void find_spot(struct blocks_cursor *c, struct rd *r, bool goes_on, int64_t time_us,
+                      struct entry_spot *ret)
 {
     struct row_head head = row_head_get(r);
 
-    *ret = (struct spot){ .key_off = (uint32_t)r->pos,
-                          .key = head.keyed ? head.key_len + 1 : 0,
-                          .value_len = head.value_len,
-                          .time_us = row_time_after(time_us, head.time_step) };
+    ret->key_off = (uint32_t)r->pos;
+    ret->key_len = (uint16_t)head.key_len;
+    ret->flags = head.keyed ? ROW_KEYED : 0;
+    ret->time_us = row_time_after(time_us, head.time_step);
+    ret->place = c->here.block;
     rd_take(r, head.key_len);
     uint64_t left = rd_left(r);
-    bool goes_on = ref->flags & BLOCK_GOES_ON;
     if (goes_on ? head.value_len <= left : head.value_len > left)
         r->error = SKADE_EDAMAGED;
-    rd_take(r, goes_on ? left : head.value_len);
+    ret->value_off = (uint32_t)r->pos;
+    ret->value_len = (uint32_t)(goes_on ? left : head.value_len);
+    rd_take(r, ret->value_len);
+    c->large_len = head.value_len;
 }
 
-static bool in_time(const struct entry_footer *f, const struct spot *s)
+static bool in_time(const struct entry_footer *f, const struct entry_spot *s)
 {
     return s->time_us >= f->time_min && s->time_us <= f->time_max;
 }
@@ -266,7 +262,7 @@ static int find_spots(struct blocks_cursor *c, const struct block_ref *ref, stru
     if (!c->spots)
         return no_memory(c, msg);
     for (uint32_t i = 0; i < ref->rows && !r.error; i++) {
-        find_spot(&r, ref, time_us, &c->spots[i]);
+        find_spot(c, &r, ref->flags & BLOCK_GOES_ON, time_us, &c->spots[i]);
         time_us = c->spots[i].time_us;
         if (!in_time(&c->base.file->footer, &c->spots[i]))
             r.error = SKADE_EDAMAGED;
@@ -277,12 +273,13 @@ static int find_spots(struct blocks_cursor *c, const struct block_ref *ref, stru
     return 0;
 }
 
-/* The rows that begin in block B are to be given next.  All of them are left. */
+/* The rows that begin in block B are to be given next, in the run but for a large one.  All of them are left. */
 static int load(struct blocks_cursor *c, uint64_t b, struct errmsg *msg)
 {
     const struct block_ref *ref = &c->refs[b];
 
-    c->low = c->high = 0;
+    c->base.run = (struct entry_run){ .low = 0 };
+    c->large = false;
     if (!c->here.valid || c->here.block != b) {
         int r = decode(c, b, &c->here, msg);
         if (r == 0)
@@ -292,17 +289,21 @@ static int load(struct blocks_cursor *c, uint64_t b, struct errmsg *msg)
             return r;
         }
     }
-    c->high = ref->rows;
+    c->large = ref->flags & BLOCK_GOES_ON;
+    if (!c->large)
+        c->base.run = (struct entry_run){
+            .spots = c->spots, .data = c->here.data, .first = ref->first_row, .high = ref->rows
+        };
     c->next_block = c->base.order == OLDEST_FIRST ? b + 1 : b;
     return 0;
 }
 
-/* ---- values -------------------------------------------------------------------------------------------- */
+/* ---- values of large rows -------------------------------------------------------------------------------------------- */
 
 /* Bytes of the row's value that are in HERE. */
 static uint64_t value_here(const struct blocks_cursor *c)
 {
-    return c->refs[c->here.block].raw_len - c->value_off;
+    return c->spots[0].value_len;
 }
 
 /* The row goes on over further blocks: together they must have exactly VALUE_LEN bytes. */
@@ -347,7 +348,7 @@ static int value_piece(struct blocks_cursor *c, uint64_t off, const uint8_t **re
 {
     uint64_t here = value_here(c);
     if (off < here) {
-        *ret = c->here.data + c->value_off + off;
+        *ret = c->here.data + c->spots[0].value_off + off;
         *len = here - off < *len ? (size_t)(here - off) : *len;
         return 0;
     }
@@ -387,8 +388,6 @@ static int blocks_value_check(struct entry_cursor *base, struct errmsg *msg)
 {
     struct blocks_cursor *c = cursor_of(base);
 
-    if (!(c->refs[c->here.block].flags & BLOCK_GOES_ON))
-        return 0;
     for (uint64_t off = value_here(c); off < base->row.value_len;) {
         int r = load_more(c, off, msg);
         if (r < 0)
@@ -409,32 +408,24 @@ static int gather_value(struct blocks_cursor *c, struct row *row, struct errmsg 
     return read_value(c, 0, c->whole, row->value_len, msg);
 }
 
-/* Row I of HERE.  Field by field, see struct entry_cursor. */
-static int give(struct blocks_cursor *c, uint32_t i, struct row *ret, struct errmsg *msg)
+/* The one row that begins in HERE. */
+static int give_large(struct blocks_cursor *c, struct row *ret, struct errmsg *msg)
 {
-    const struct spot *s = &c->spots[i];
-    const struct block_ref *ref = &c->refs[c->here.block];
-    const char *data = (const char *)c->here.data + s->key_off;
-    size_t key_len = s->key ? s->key - 1 : 0;
+    const struct entry_spot *s = &c->spots[0];
 
-    ret->flags = s->key ? ROW_KEYED : 0;
-    ret->key.data = data;
-    ret->key.len = key_len;
-    ret->value = s->value_len <= ROW_WHOLE ? data + key_len : NULL;
-    ret->value_len = c->base.row.value_len = s->value_len;
-    ret->time_us = s->time_us;
-    ret->place = c->here.block;
-    ret->number = ref->first_row + i;
-    c->value_off = s->key_off + key_len;
+    *ret = (struct row){ .flags = s->flags,
+                         .key = { (const char *)c->here.data + s->key_off, s->key_len },
+                         .value_len = c->large_len,
+                         .time_us = s->time_us,
+                         .place = c->here.block,
+                         .number = c->refs[c->here.block].first_row };
+    c->base.row.value_len = c->large_len;
+    c->large = false;
     c->more.valid = false; /* perhaps of another row */
-    if (ref->flags & BLOCK_GOES_ON) {
-        int r = check_length(c, s->value_len, msg);
-        if (r == 0 && ret->value)
-            r = gather_value(c, ret, msg);
-        if (r < 0)
-            return r;
-    }
-    return 1;
+    int r = check_length(c, c->large_len, msg);
+    if (r == 0 && c->large_len <= ROW_WHOLE)
+        r = gather_value(c, ret, msg);
+    return r < 0 ? r : 1;
 }
 
 /* The next block in order in which rows begin: 1, 0 at the end. */
@@ -459,19 +450,12 @@ static int blocks_next(struct entry_cursor *base, struct row *ret, struct errmsg
 {
     struct blocks_cursor *c = cursor_of(base);
 
-    if (c->low == c->high) {
+    if (!c->large) {
         int r = advance(c, msg);
         if (r <= 0)
             return r;
     }
-    return give(c, base->order == OLDEST_FIRST ? c->low++ : --c->high, ret, msg);
-}
-
-static bool blocks_at_hand(const struct entry_cursor *base)
-{
-    const struct blocks_cursor *c = (const struct blocks_cursor *)base;
-
-    return c->low != c->high && !(c->refs[c->here.block].flags & BLOCK_GOES_ON);
+    return c->large ? give_large(c, ret, msg) : entry_run_next(&base->run, base->order == OLDEST_FIRST, ret);
 }
 
 /* ---- jumping ------------------------------------------------------------------------------------------- */
@@ -524,10 +508,12 @@ static int blocks_seek_number(struct entry_cursor *base, uint64_t number, struct
     if (r < 0)
         return r;
     uint32_t i = (uint32_t)(number - ref->first_row);
+    if (c->large)
+        return 0;
     if (base->order == OLDEST_FIRST)
-        c->low = i;
+        base->run.low = i;
     else
-        c->high = i + 1;
+        base->run.high = i + 1;
     return 0;
 }
 
@@ -576,7 +562,28 @@ static int open_parts(struct blocks_cursor *c, struct entry_file *f, struct errm
     c->zstd = ZSTD_createDCtx();
     if (!c->zstd)
         return fail(msg, -ENOMEM, "%s: no memory to read it", f->name);
-    return filewindow_open(&c->window, f->fd, f->name, msg);
+    return filewindow_over(&c->window, f->fd, f->name, f->footer.size, msg);
+}
+
+/* Before the first row of file F. */
+static void begin_file(struct blocks_cursor *c, const struct entry_file *f)
+{
+    c->count = f->footer.blocks.count;
+    c->next_block = c->base.order == OLDEST_FIRST ? 0 : c->count;
+    c->here.valid = c->more.valid = c->large = false;
+    filewindow_stop_at(c->window, f->footer.data_end);
+}
+
+static int blocks_turn(struct entry_cursor *base, struct entry_file *f, struct errmsg *msg)
+{
+    struct blocks_cursor *c = cursor_of(base);
+
+    int r = entry_file_blocks(f, &c->refs, msg);
+    if (r < 0)
+        return r;
+    filewindow_turn(c->window, f->fd, f->name, f->footer.size);
+    begin_file(c, f);
+    return 0;
 }
 
 static int blocks_open(struct entry_cursor **ret, struct entry_file *f, enum entry_order order,
@@ -588,13 +595,12 @@ static int blocks_open(struct entry_cursor **ret, struct entry_file *f, enum ent
         return fail(msg, -ENOMEM, "%s: no memory to read it", f->name);
     c->base.file = f;
     c->base.order = order;
-    c->count = f->footer.blocks.count;
-    c->next_block = order == OLDEST_FIRST ? 0 : c->count;
     int r = open_parts(c, f, msg);
     if (r < 0) {
         blocks_close(&c->base);
         return r;
     }
+    begin_file(c, f);
     *ret = &c->base;
     return 0;
 }
@@ -602,8 +608,8 @@ static int blocks_open(struct entry_cursor **ret, struct entry_file *f, enum ent
 const struct entry_kind entry_blocks = { .check_footer = blocks_check_footer,
                                          .open = blocks_open,
                                          .close = blocks_close,
+                                         .turn = blocks_turn,
                                          .next = blocks_next,
-                                         .at_hand = blocks_at_hand,
                                          .value_read = blocks_value_read,
                                          .value_check = blocks_value_check,
                                          .seek_number = blocks_seek_number,

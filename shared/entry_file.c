@@ -61,16 +61,17 @@ static int foreign(const struct entry_file *f, struct errmsg *msg, const char *w
     return fail(msg, SKADE_EFOREIGN, "%s: %s", f->name, why);
 }
 
-static int file_size(const struct entry_file *f, uint64_t *ret, struct errmsg *msg)
+static int file_size(const struct entry_file *f, const struct stat *st, uint64_t *ret, struct errmsg *msg)
 {
-    struct stat st;
-    if (fstat(f->fd, &st) < 0)
+    struct stat own;
+    if (!st && fstat(f->fd, &own) < 0)
         return fail(msg, -errno, "%s: %s", f->name, error_text(-errno));
-    if (!S_ISREG(st.st_mode))
+    st = st ? st : &own;
+    if (!S_ISREG(st->st_mode))
         return foreign(f, msg, "not a regular file");
-    if ((uint64_t)st.st_size < sizeof f->header)
+    if ((uint64_t)st->st_size < sizeof f->header)
         return foreign(f, msg, "too short to be a file of skade's");
-    *ret = (uint64_t)st.st_size;
+    *ret = (uint64_t)st->st_size;
     return 0;
 }
 
@@ -184,7 +185,7 @@ static int open_checked(struct entry_file *f, const char *name, const struct ent
     f->name = strdup(name);
     if (!f->name)
         return fail(msg, -ENOMEM, "%s: no memory to open it", name);
-    int r = file_size(f, &size, msg);
+    int r = file_size(f, expect ? expect->st : NULL, &size, msg);
     if (r < 0)
         return r;
     r = read_header(f, msg);
@@ -406,6 +407,7 @@ int entry_cursor_open(struct entry_cursor **ret, struct entry_file *f, enum entr
     int r = f->kind->open(&c, f, order, msg);
     if (r < 0)
         return r;
+    c->kind = f->kind;
     c->time_us = time_us;
     *ret = c;
     return 0;
@@ -414,13 +416,45 @@ int entry_cursor_open(struct entry_cursor **ret, struct entry_file *f, enum entr
 void entry_cursor_close(struct entry_cursor *c)
 {
     if (c)
-        c->file->kind->close(c);
+        c->kind->close(c);
+}
+
+static void forget_row(struct entry_cursor *c)
+{
+    c->run.low = c->run.high = c->run.given = 0;
+    c->has_row = false;
+}
+
+static int turn(struct entry_cursor *c, struct entry_file *f, int64_t time_us, struct errmsg *msg)
+{
+    c->failed = 0;
+    c->file = f;
+    c->time_us = time_us;
+    forget_row(c);
+    return c->kind->turn(c, f, msg);
+}
+
+int entry_cursor_turn(struct entry_cursor **c, struct entry_file *f, int64_t time_us, struct errmsg *msg)
+{
+    struct entry_cursor *old = *c;
+    enum entry_order order = old->order;
+    int r = old->kind == f->kind ? turn(old, f, time_us, msg) : 1;
+    if (r == 0)
+        return 0;
+    *c = NULL;
+    entry_cursor_close(old);
+    return r < 0 ? r : entry_cursor_open(c, f, order, time_us, msg);
+}
+
+struct entry_run *entry_cursor_run(struct entry_cursor *c)
+{
+    return &c->run;
 }
 
 static int failed(struct entry_cursor *c, int error, struct errmsg *msg)
 {
     c->failed = error;
-    c->has_row = false;
+    forget_row(c);
     if (msg)
         *msg = c->why;
     return error;
@@ -428,28 +462,37 @@ static int failed(struct entry_cursor *c, int error, struct errmsg *msg)
 
 int entry_next(struct entry_cursor *c, struct row *ret, struct errmsg *msg)
 {
+    if (entry_run_next(&c->run, c->order == OLDEST_FIRST, ret))
+        return 1;
     if (c->failed)
         return failed(c, c->failed, msg);
-    int r = c->file->kind->next(c, ret, &c->why);
+    c->run.given = 0;
+    int r = c->kind->next(c, ret, &c->why);
     if (r < 0)
         return failed(c, r, msg);
     c->has_row = r == 1;
     return r;
 }
 
-int entry_next_at_hand(struct entry_cursor *c, struct row *ret)
+/* Did the run give the row that the cursor stands on?  Then there it is. */
+static const struct entry_spot *spot_of_row(const struct entry_cursor *c)
 {
-    if (c->failed || !c->file->kind->at_hand(c))
-        return 0;
-    return entry_next(c, ret, NULL);
+    return c->run.given ? &c->run.spots[c->run.given - 1] : NULL;
 }
 
 int entry_value_read(struct entry_cursor *c, uint64_t off, void *buffer, size_t len, struct errmsg *msg)
 {
     if (c->failed)
         return failed(c, c->failed, msg);
+    const struct entry_spot *spot = spot_of_row(c);
+    if (spot) {
+        assert(range_inside(off, len, spot->value_len));
+        if (len)
+            memcpy(buffer, c->run.data + spot->value_off + off, len);
+        return 0;
+    }
     assert(c->has_row && range_inside(off, len, c->row.value_len));
-    int r = c->file->kind->value_read(c, off, buffer, len, &c->why);
+    int r = c->kind->value_read(c, off, buffer, len, &c->why);
     return r < 0 ? failed(c, r, msg) : 0;
 }
 
@@ -457,8 +500,10 @@ int entry_value_check(struct entry_cursor *c, struct errmsg *msg)
 {
     if (c->failed)
         return failed(c, c->failed, msg);
+    if (spot_of_row(c))
+        return 0;
     assert(c->has_row);
-    int r = c->file->kind->value_check(c, &c->why);
+    int r = c->kind->value_check(c, &c->why);
     return r < 0 ? failed(c, r, msg) : 0;
 }
 
@@ -466,16 +511,16 @@ int entry_seek_number(struct entry_cursor *c, uint64_t number, struct errmsg *ms
 {
     assert(number < c->file->footer.rows);
     c->failed = 0;
-    c->has_row = false;
-    int r = c->file->kind->seek_number(c, number, &c->why);
+    forget_row(c);
+    int r = c->kind->seek_number(c, number, &c->why);
     return r < 0 ? failed(c, r, msg) : 0;
 }
 
 int entry_seek_place(struct entry_cursor *c, uint64_t place, struct errmsg *msg)
 {
     c->failed = 0;
-    c->has_row = false;
-    int r = c->file->kind->seek_place(c, place, &c->why);
+    forget_row(c);
+    int r = c->kind->seek_place(c, place, &c->why);
     return r < 0 ? failed(c, r, msg) : 0;
 }
 

@@ -14,8 +14,11 @@
 #include "format_entry.h"
 #include "row.h"
 
+#include <sys/stat.h>
+
 struct entry_file;
 struct entry_cursor;
+struct entry_run; /* entry_run.h */
 
 struct entry_expect { /* what the file must say; what is zero isn't compared */
     struct uuid log, uuid;
@@ -23,6 +26,7 @@ struct entry_expect { /* what the file must say; what is zero isn't compared */
     uint64_t part;
     uint64_t footer_check;
     uint64_t size;
+    const struct stat *st; /* what fstat() said of it; NULL: is asked */
 };
 
 /* Open the sealed file FD (taken over, also on failure).  NAME, for messages, is copied.  0 or SKADE_EDAMAGED,
@@ -49,8 +53,13 @@ void entry_cursor_close(struct entry_cursor *c);
  * Its number tells which row of the file it is. */
 int entry_next(struct entry_cursor *c, struct row *ret, struct errmsg *msg);
 
-/* The same if that row is in memory and checked already: 1, or 0 and nothing happened.  No system call, no failure. */
-int entry_next_at_hand(struct entry_cursor *c, struct row *ret);
+/* The rows that are in memory and checked already: entry_run_next() gives what entry_next() would, until none is left.
+ * Lent as long as C is open. */
+struct entry_run *entry_cursor_run(struct entry_cursor *c);
+
+/* *C, whose file may be closed by now, goes on with F in its order as if it were opened for it; it keeps its memory if it
+ * can.  After a failure it is closed, and *C is NULL. */
+int entry_cursor_turn(struct entry_cursor **c, struct entry_file *f, int64_t time_us, struct errmsg *msg);
 
 /* Bytes [off, off + len) of the value of the row that entry_next() or entry_find() gave last, into BUFFER.  Row checks
  * of long values are complete when its last byte was read in order; entry_check_value() does it at once. */

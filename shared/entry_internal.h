@@ -14,6 +14,7 @@
 #define SKADE_ENTRY_INTERNAL_H
 
 #include "entry_file.h"
+#include "entry_run.h"
 #include "filewindow.h"
 
 #include <pthread.h>
@@ -49,17 +50,18 @@ int entry_file_damaged(const struct entry_file *f, uint64_t off, struct errmsg *
     __attribute__((format(printf, 4, 5)));
 
 /* What both cursors begin with: a kind's own struct has it as first member, allocates it in open() and frees it in
- * close().  Errors are made sticky by entry_file.c, which doesn't call a failed cursor again until it is sought. */
+ * close().  Errors are made sticky by entry_file.c, which doesn't call a failed cursor again until it is sought.  A row that
+ * the run gave last is entry_file.c's matter as well. */
 struct entry_cursor {
+    const struct entry_kind *kind;
+    struct entry_run run; /* rows before those that next() will give; made by next(), forgotten by a seek */
     struct entry_file *file;
     enum entry_order order;
     int64_t time_us; /* for rows of a .entries file */
     int failed;      /* 0, or what next() returned; then MSG has why */
     struct errmsg why;
     bool has_row; /* next() gave a row last: value_read() and value_check() are about it */
-    struct
-    { /* what they need of it.  Noted by next(), not copied from the row: who reads what was written by other
-                   * pieces just before waits for it, ten times as long as for anything else here */
+    struct {      /* what they need of it */
         const char *value;
         uint64_t value_len, number;
     } row;
@@ -74,13 +76,14 @@ struct entry_kind {
     int (*check_footer)(const struct entry_file *f, struct errmsg *msg);
     int (*open)(struct entry_cursor **ret, struct entry_file *f, enum entry_order order, struct errmsg *msg);
     void (*close)(struct entry_cursor *c);
+    /* As if it were newly opened, over F, in its order; the memory that it has stays. */
+    int (*turn)(struct entry_cursor *c, struct entry_file *f, struct errmsg *msg);
+    /* Nothing is left of the run.  May make another one and give its first row. */
     int (*next)(struct entry_cursor *c, struct row *ret, struct errmsg *msg);
-    /* Will next() give a row without a system call? */
-    bool (*at_hand)(const struct entry_cursor *c);
     int (*value_read)(struct entry_cursor *c, uint64_t off, void *buffer, size_t len, struct errmsg *msg);
     int (*value_check)(struct entry_cursor *c, struct errmsg *msg);
     int (*seek_number)(struct entry_cursor *c, uint64_t number, struct errmsg *msg);
-    /* PLACE is any number.  In a .rows file the next row is the first in order of those that begin in block PLACE. */
+    /* The run is forgotten.  PLACE is any number.  In a .rows file the next row is the first in order of those that begin in block PLACE. */
     int (*seek_place)(struct entry_cursor *c, uint64_t place, struct errmsg *msg);
 };
 

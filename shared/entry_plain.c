@@ -3,7 +3,7 @@
  *
  * Trailers link backward, and a lone row newest first is a step along the links.  Who goes on goes a block at a time,
  * ENTRY_SKIP rows whose ends the skips tell: a walk backward notes where the block's trailers are and checks its rows, then
- * they are given in the cursor's order.
+ * they are a run (entry_run.h) for the cursor's order.
  *
  *      skips:          255                     511
  *      entries:  0 1 2 ... 255 | 256 257 ...   511 | 512 ... last
@@ -47,7 +47,8 @@ struct plain_cursor {
         unsigned back;
         bool checked;        /* all its rows are whole, and as long as no other row was looked at: */
         const uint8_t *data; /* where they are in the window, from BEGIN on */
-        uint64_t places[ENTRY_SKIP];
+        bool given;          /* as the run; NUMBER and PLACE are behind */
+        struct entry_spot spots[ENTRY_SKIP]; /* when it isn't checked, only places are known */
     } block;
 
     struct {                          /* the current row's value, when it is long */
@@ -114,7 +115,7 @@ static int link_at(struct plain_cursor *c, struct filewindow *w, uint64_t place,
     return 0;
 }
 
-/* What T says of row NUMBER.  Field by field, see struct entry_cursor. */
+/* What T says of row NUMBER.  Field by field, see entry_run_next(). */
 static void describe(struct plain_cursor *c, uint64_t number, uint64_t place, const struct entry_trailer *t,
                      const uint8_t *value, const uint8_t *key, struct row *ret)
 {
@@ -275,7 +276,7 @@ static int links_window(struct plain_cursor *c, struct errmsg *msg)
 {
     if (c->links)
         return 0;
-    return filewindow_open(&c->links, c->base.file->fd, c->base.file->name, msg);
+    return filewindow_over(&c->links, c->base.file->fd, c->base.file->name, c->base.file->footer.size, msg);
 }
 
 /* The block's trailer at PLACE, which it may have: from the block's DATA, or by the window of links. */
@@ -289,39 +290,77 @@ static int block_link(struct plain_cursor *c, const uint8_t *data, uint64_t plac
     return 0;
 }
 
-/* Is the row whole that ends with its trailer T at PLACE in the block's DATA? */
-static bool is_sound(const struct plain_cursor *c, const uint8_t *data, uint64_t number, uint64_t place,
-                     const struct entry_trailer *t)
+/* Has T the flags that it may have, and lengths that go with them? */
+static inline bool flags_fit(const struct entry_trailer *t)
+{
+    if (t->flags == ENTRY_KEYED) /* most of them */
+        return true;
+    if ((t->flags & ~ENTRY_FLAGS) != 0)
+        return false;
+    if (!(t->flags & ENTRY_KEYED))
+        return t->key_len == 0 && !(t->flags & ENTRY_DELETE);
+    return t->payload_len == 0;
+}
+
+/* Where the row that begins at BEGIN and ends with its trailer T at PLACE is in a block that begins at BASE; false if it
+ * can't be there.  The lengths are less than SPAN_MAX then, so nothing overflows. */
+static inline bool find_spot(const struct entry_trailer *t, uint64_t begin, uint64_t place, uint64_t base,
+                             uint64_t align, struct entry_spot *spot)
+{
+    uint64_t value = align_up(begin, align), key = value + t->payload_len;
+    if (t->payload_len > place - begin || align_up(key + t->key_len, 8) != place || !flags_fit(t))
+        return false;
+    spot->value_off = (uint32_t)(value - base);
+    spot->key_off = (uint32_t)(key - base);
+    spot->value_len = (uint32_t)t->payload_len;
+    spot->key_len = t->key_len;
+    spot->flags = t->flags;
+    spot->place = place;
+    return true;
+}
+
+/* Are all rows of the block whole, whose bytes are DATA?  They are its spots then.  From the last trailer backward, each
+ * row with its checksum: no sum waits for another, so that this takes half the time of checking rows one by one. */
+static bool check_block(struct plain_cursor *c, const uint8_t *data)
 {
     const struct entry_file *f = c->base.file;
-    uint64_t begin = end_of(t->prev);
-    size_t covered = (size_t)(place - begin) + offsetof(struct entry_trailer, check);
-    if (begin < c->block.begin || !fits(f, t, begin, place, number))
-        return false;
-    return row_sum(data + (begin - c->block.begin), covered, row_seed(f->seed, begin)) == t->check;
+    const uint64_t base = c->block.begin, align = f->header.align, seed = f->seed;
+    const uint32_t first = (uint32_t)(c->block.index * ENTRY_SKIP);
+    uint64_t place = c->block.last;
+    struct entry_trailer t;
+    for (unsigned i = c->block.count; i-- > 0; place = t.prev) {
+        if (place % 8 != 0 || place < base)
+            return false;
+        memcpy(&t, data + (place - base), TRAILER);
+        uint64_t begin = end_of(t.prev);
+        if (t.number != first + i || t.prev >= place || begin > place || begin < base ||
+            (i == 0) != (begin == base) || !find_spot(&t, begin, place, base, align, &c->block.spots[i]))
+            return false;
+        size_t covered = (size_t)(place - begin) + offsetof(struct entry_trailer, check);
+        c->block.spots[i].time_us = c->base.time_us;
+        if (row_sum(data + (begin - base), covered, row_seed(seed, begin)) != t.check)
+            return false;
+    }
+    /* Only the file's first row has none before it. */
+    return (t.prev == 0) == (c->block.index == 0);
 }
 
 /* Note the places of the block's trailers from the last one backward, up to its first or as far as links look right.
- * No error here: what is wrong is found and told when that row's turn comes.  With the block's DATA at hand all rows are
- * checked on the way, which takes half the time that it takes one by one: no sum waits for another. */
-static void walk(struct plain_cursor *c, const uint8_t *data)
+ * No error here: what is wrong is found and told when that row's turn comes. */
+static void follow_links(struct plain_cursor *c, const uint8_t *data)
 {
     struct entry_trailer t;
     uint64_t place = c->block.last, first = c->block.index * ENTRY_SKIP;
-    bool sound = data != NULL;
     for (unsigned i = c->block.count; i-- > 0; place = t.prev) {
         if (place < c->block.begin || block_link(c, data, place, &t) < 0)
             return;
         if (t.number != (uint32_t)(first + i))
             return;
-        c->block.places[i] = place;
+        c->block.spots[i].place = place;
         c->block.back = i;
         if (t.prev >= place || (i == 0) != (end_of(t.prev) == c->block.begin))
             return;
-        sound = sound && is_sound(c, data, first + i, place, &t);
     }
-    c->block.data = data;
-    c->block.checked = sound;
 }
 
 /* All of the block at once, so that the walk doesn't push the window to and fro; NULL if it is too long. */
@@ -342,8 +381,14 @@ static int explore(struct plain_cursor *c, struct errmsg *msg)
     int r = data ? 0 : links_window(c, msg);
     if (r < 0)
         return r;
-    walk(c, data);
-    return c->block.checked ? 0 : links_window(c, msg);
+    c->block.data = data;
+    c->block.checked = data && check_block(c, data);
+    if (c->block.checked) {
+        c->block.back = 0;
+        return 0;
+    }
+    follow_links(c, data);
+    return links_window(c, msg);
 }
 
 static int load_block(struct plain_cursor *c, uint64_t index, struct errmsg *msg)
@@ -399,13 +444,13 @@ static int search(struct plain_cursor *c, struct errmsg *msg)
 {
     unsigned i = c->block.front, back = c->block.back;
     uint64_t number = c->block.index * ENTRY_SKIP + i;
-    uint64_t begin = i ? end_of(c->block.places[i - 1]) : c->block.begin;
-    uint64_t limit = back < c->block.count ? c->block.places[back] : c->block.last;
+    uint64_t begin = i ? end_of(c->block.spots[i - 1].place) : c->block.begin;
+    uint64_t limit = back < c->block.count ? c->block.spots[back].place : c->block.last;
     uint64_t place = i + 1 == c->block.count ? limit : trailer_between(c, number, begin, limit);
     if (place == 0)
         return entry_file_damaged(c->base.file, begin, msg, "row %" PRIu64 ", which begins here, is damaged",
                                   number);
-    c->block.places[i] = place;
+    c->block.spots[i].place = place;
     c->block.front++;
     return 0;
 }
@@ -420,9 +465,9 @@ static int ends_of_row(struct plain_cursor *c, unsigned i, uint64_t *begin, uint
         if (r < 0)
             return r;
     }
-    *place = c->block.places[i];
+    *place = c->block.spots[i].place;
     bool before_known = i > 0 && (i - 1 < c->block.front || i - 1 >= c->block.back);
-    *begin = i == 0 ? c->block.begin : before_known ? end_of(c->block.places[i - 1]) : 0;
+    *begin = i == 0 ? c->block.begin : before_known ? end_of(c->block.spots[i - 1].place) : 0;
     return 0;
 }
 
@@ -477,15 +522,32 @@ static bool is_checked(const struct plain_cursor *c)
     return c->block.checked && c->number / ENTRY_SKIP == c->block.index;
 }
 
-static int next_checked(struct plain_cursor *c, struct row *ret)
+/* The block's rows from the next one on are the run. */
+static int give_block(struct plain_cursor *c, struct row *ret)
 {
-    uint64_t place = c->block.places[c->number % ENTRY_SKIP];
-    struct entry_trailer t;
-    memcpy(&t, c->block.data + (place - c->block.begin), sizeof t);
-    const uint8_t *value = c->block.data + (payload_at(c->base.file, end_of(t.prev)) - c->block.begin);
-    describe(c, c->number, place, &t, value, value + t.payload_len, ret);
-    c->place = c->base.order == NEWEST_FIRST ? t.prev : 0;
-    return 1;
+    uint32_t i = (uint32_t)(c->number % ENTRY_SKIP);
+    bool forward = c->base.order == OLDEST_FIRST;
+    c->base.run = (struct entry_run){ .spots = c->block.spots,
+                                      .data = c->block.data,
+                                      .first = c->block.index * ENTRY_SKIP,
+                                      .low = forward ? i : 0,
+                                      .high = forward ? c->block.count : i + 1 };
+    c->block.given = true;
+    return entry_run_next(&c->base.run, forward, ret);
+}
+
+/* All of the block was given: go on where it ends. */
+static void leave_block(struct plain_cursor *c)
+{
+    c->block.given = false;
+    c->goes_on = true;
+    if (c->base.order == OLDEST_FIRST) {
+        c->number = c->block.index * ENTRY_SKIP + c->block.count;
+        c->place = 0;
+    } else {
+        c->number = c->block.index * ENTRY_SKIP - 1; /* 0 - 1 is NONE */
+        c->place = c->block.begin > HEADER ? c->block.begin - TRAILER : 0;
+    }
 }
 
 /* Newest first a block is a shortcut: unless it leads to the same rows, the links are followed. */
@@ -493,7 +555,7 @@ static void try_block(struct plain_cursor *c)
 {
     if (load_block(c, c->number / ENTRY_SKIP, NULL) < 0)
         c->block.index = c->number / ENTRY_SKIP; /* not again for its other rows */
-    else if (c->block.checked && c->block.places[c->number % ENTRY_SKIP] != c->place)
+    else if (c->block.checked && c->block.spots[c->number % ENTRY_SKIP].place != c->place)
         c->block.checked = false;
 }
 
@@ -517,26 +579,22 @@ static int next_row(struct plain_cursor *c, struct row *ret, struct errmsg *msg)
             return r;
     }
     if (is_checked(c))
-        return next_checked(c, ret);
+        return give_block(c, ret);
     return c->place ? next_by_place(c, ret, msg) : next_by_block(c, ret, msg);
 }
 
 static int plain_next(struct entry_cursor *base, struct row *ret, struct errmsg *msg)
 {
     struct plain_cursor *c = plain(base);
+    if (c->block.given)
+        leave_block(c);
     if (c->number >= base->file->footer.rows)
         return 0;
     int r = next_row(c, ret, msg);
-    if (r == 1)
+    if (r == 1 && !c->block.given)
         c->number += base->order == NEWEST_FIRST ? NONE : 1; /* 0 - 1 is NONE */
     c->goes_on = r == 1;
     return r;
-}
-
-static bool plain_at_hand(const struct entry_cursor *base)
-{
-    const struct plain_cursor *c = (const struct plain_cursor *)base;
-    return c->number < base->file->footer.rows && is_checked(c);
 }
 
 static int plain_seek_number(struct entry_cursor *base, uint64_t number, struct errmsg *msg)
@@ -545,7 +603,7 @@ static int plain_seek_number(struct entry_cursor *base, uint64_t number, struct 
     uint64_t begin;
     c->number = number;
     c->place = 0;
-    c->goes_on = false;
+    c->goes_on = c->block.given = false;
     if (base->order == OLDEST_FIRST)
         return 0;
     if (number == base->file->footer.rows - 1) {
@@ -577,7 +635,7 @@ static int plain_seek_place(struct entry_cursor *base, uint64_t place, struct er
     struct entry_trailer t;
     const uint64_t *skips;
 
-    c->block.checked = false;
+    c->block.checked = c->block.given = false;
     c->goes_on = false;
     int r = entry_file_skips(f, &skips, msg);
     if (r < 0)
@@ -604,6 +662,17 @@ static void plain_close(struct entry_cursor *base)
     free(c);
 }
 
+/* Before the first row of file F. */
+static void begin_file(struct plain_cursor *c, const struct entry_file *f)
+{
+    bool forward = c->base.order == OLDEST_FIRST;
+    c->number = forward ? 0 : f->footer.rows - 1; /* of no rows: NONE, the end */
+    c->place = forward ? 0 : f->footer.last;
+    c->goes_on = c->block.given = c->block.checked = false;
+    c->block.index = NONE;
+    filewindow_stop_at(c->window, f->footer.data_end);
+}
+
 static int plain_open(struct entry_cursor **ret, struct entry_file *f, enum entry_order order,
                       struct errmsg *msg)
 {
@@ -612,18 +681,24 @@ static int plain_open(struct entry_cursor **ret, struct entry_file *f, enum entr
         return fail(msg, -ENOMEM, "%s: no memory for a cursor", f->name);
     c->base.file = f;
     c->base.order = order;
-    c->block.index = NONE;
-    if (order == NEWEST_FIRST) {
-        c->number = f->footer.rows - 1; /* of no rows: NONE, the end */
-        c->place = f->footer.last;
-    }
-    int r = filewindow_open(&c->window, f->fd, f->name, msg);
+    int r = filewindow_over(&c->window, f->fd, f->name, f->footer.size, msg);
     if (r < 0) {
         plain_close(&c->base);
         return r;
     }
-    filewindow_stop_at(c->window, f->footer.data_end);
+    begin_file(c, f);
     *ret = &c->base;
+    return 0;
+}
+
+static int plain_turn(struct entry_cursor *base, struct entry_file *f, struct errmsg *msg)
+{
+    struct plain_cursor *c = plain(base);
+    (void)msg;
+    filewindow_close(c->links);
+    c->links = NULL;
+    filewindow_turn(c->window, f->fd, f->name, f->footer.size);
+    begin_file(c, f);
     return 0;
 }
 
@@ -643,8 +718,8 @@ const struct entry_kind entry_plain = {
     .check_footer = plain_check_footer,
     .open = plain_open,
     .close = plain_close,
+    .turn = plain_turn,
     .next = plain_next,
-    .at_hand = plain_at_hand,
     .value_read = plain_value_read,
     .value_check = plain_value_check,
     .seek_number = plain_seek_number,

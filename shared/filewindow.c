@@ -21,6 +21,7 @@ struct filewindow {
     uint64_t off; /* the window: LEN bytes from here on */
     size_t len;
     size_t chunk; /* bytes that the last window was to have */
+    bool turned;  /* nothing of this file was read yet, and others were before it */
 };
 
 int filewindow_open(struct filewindow **ret, int fd, const char *name, struct errmsg *msg)
@@ -30,14 +31,28 @@ int filewindow_open(struct filewindow **ret, int fd, const char *name, struct er
         return fail(msg, -errno, "%s: %s", name, error_text(-errno));
     if (!S_ISREG(st.st_mode))
         return fail(msg, SKADE_EFOREIGN, "%s: not a regular file", name);
+    return filewindow_over(ret, fd, name, (uint64_t)st.st_size, msg);
+}
+
+int filewindow_over(struct filewindow **ret, int fd, const char *name, uint64_t size, struct errmsg *msg)
+{
     struct filewindow *w = calloc(1, sizeof *w);
     if (!w)
         return fail(msg, -ENOMEM, "%s: no memory to read it", name);
-    w->fd = fd;
-    w->name = name;
-    w->size = w->stop = (uint64_t)st.st_size;
+    filewindow_turn(w, fd, name, size);
+    w->turned = false;
     *ret = w;
     return 0;
+}
+
+void filewindow_turn(struct filewindow *w, int fd, const char *name, uint64_t size)
+{
+    w->fd = fd;
+    w->name = name;
+    w->size = w->stop = size;
+    w->off = 0;
+    w->len = 0;
+    w->turned = true;
 }
 
 void filewindow_close(struct filewindow *w)
@@ -98,7 +113,7 @@ static int fill(struct filewindow *w, uint64_t off, size_t len, struct errmsg *m
 /* Does the range touch or overlap the window, so that a caller who goes on may want still more? */
 static bool goes_on(const struct filewindow *w, uint64_t off, size_t len)
 {
-    return w->len > 0 && off <= w->off + w->len && off + len >= w->off;
+    return w->turned || (w->len > 0 && off <= w->off + w->len && off + len >= w->off);
 }
 
 /* A lone look reads the pages that it touches, one that goes on a larger chunk in its direction. */
@@ -110,6 +125,7 @@ static int move(struct filewindow *w, uint64_t off, size_t len, bool backward, s
     w->chunk = goes_on(w, off, len) ? w->chunk * CHUNK_GROWTH : BLOCK;
     if (w->chunk > CHUNK_MAX)
         w->chunk = CHUNK_MAX;
+    w->turned = false;
     if (w->chunk > BLOCK && w->chunk > len && backward)
         begin = end > w->chunk ? end - w->chunk : 0;
     else if (w->chunk > BLOCK && w->chunk > len && begin < w->stop)

@@ -20,6 +20,13 @@ struct filewindow;
 int filewindow_open(struct filewindow **ret, int fd, const char *name, struct errmsg *msg);
 void filewindow_close(struct filewindow *w);
 
+/* The same for a regular file that has SIZE bytes. */
+int filewindow_over(struct filewindow **ret, int fd, const char *name, uint64_t size, struct errmsg *msg);
+
+/* W goes on with another such file.  Who reads one file after the other through the same window needs no other memory, and
+ * begins each with as large a piece as it read last. */
+void filewindow_turn(struct filewindow *w, int fd, const char *name, uint64_t size);
+
 uint64_t filewindow_size(const struct filewindow *w);
 
 /* Only what is asked for is read behind END, nothing ahead. */

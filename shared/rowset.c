@@ -76,8 +76,9 @@ static int add_rows_file(struct rowset *s, const char *manifest, const struct ma
 static int add_base(struct rowset *s, const struct rowset_file *file, struct errmsg *msg)
 {
     struct manifest m;
+    struct stat st;
 
-    int fd = rowset_open_path(s, file->path, msg);
+    int fd = rowset_open_path(s, file->path, &st, msg);
     if (fd < 0)
         return fd;
     int r = manifest_read(&m, fd, file->path, &s->log, s->table, msg);

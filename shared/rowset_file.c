@@ -35,21 +35,19 @@ static int explain(const struct rowset *s, int error, const char *path, struct e
     }
 }
 
-static int check_owner(const struct rowset *s, int fd, const char *path, struct errmsg *msg)
+static int check_owner(const struct rowset *s, int fd, const char *path, struct stat *st, struct errmsg *msg)
 {
-    struct stat st;
-
-    if (fstat(fd, &st) < 0)
+    if (fstat(fd, st) < 0)
         return fail(msg, -errno, "cannot look at %s: %s", path, strerrordesc_np(errno));
-    if (!S_ISREG(st.st_mode))
+    if (!S_ISREG(st->st_mode))
         return fail(msg, SKADE_EFOREIGN, "%s is not a regular file", path);
-    if (st.st_uid != 0 && st.st_uid != s->owner)
+    if (st->st_uid != 0 && st->st_uid != s->owner)
         return fail(msg, SKADE_EFOREIGN, "%s belongs to uid %u; only uid %u and root are trusted", path,
-                    st.st_uid, s->owner);
+                    st->st_uid, s->owner);
     return 0;
 }
 
-int rowset_open_path(const struct rowset *s, const char *path, struct errmsg *msg)
+int rowset_open_path(const struct rowset *s, const char *path, struct stat *st, struct errmsg *msg)
 {
     /* O_NONBLOCK: a FIFO in the file's place must not hold us. */
     int flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
@@ -59,7 +57,7 @@ int rowset_open_path(const struct rowset *s, const char *path, struct errmsg *ms
         fd = open(path, flags); /* O_NOATIME is for the owner only */
     if (fd < 0)
         return explain(s, errno, path, msg);
-    int r = check_owner(s, fd, path, msg);
+    int r = check_owner(s, fd, path, st, msg);
     if (r < 0) {
         close(fd);
         return r;
@@ -109,11 +107,12 @@ int rowset_file_open(struct rowset *s, size_t i, struct entry_file **ret, struct
 {
     struct data_file *d = &s->files[i];
     struct entry_file *f;
+    struct stat st;
 
     int r = rowset_cancelled(s, msg);
     if (r < 0)
         return r;
-    int fd = rowset_open_path(s, d->path, msg);
+    int fd = rowset_open_path(s, d->path, &st, msg);
     if (fd < 0)
         return fd;
     struct entry_expect expect = {
@@ -123,6 +122,7 @@ int rowset_file_open(struct rowset *s, size_t i, struct entry_file **ret, struct
         .part = d->part,
         .footer_check = d->footer_check,
         .size = d->size,
+        .st = &st,
     };
     r = entry_file_open(&f, fd, d->path, &expect, msg);
     if (r < 0)

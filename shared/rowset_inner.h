@@ -238,8 +238,8 @@ int rowset_find_dead(struct rowset *s, struct errmsg *msg);
 /* Open data file I: it is what the log means, belongs to whom it should, and says what it said before. */
 int rowset_file_open(struct rowset *s, size_t i, struct entry_file **ret, struct errmsg *msg);
 
-/* A regular file at PATH that may be read and that OWNER or root owns: a descriptor or negative. */
-int rowset_open_path(const struct rowset *s, const char *path, struct errmsg *msg);
+/* A regular file at PATH that may be read and that OWNER or root owns: a descriptor, and what it is in *ST, or negative. */
+int rowset_open_path(const struct rowset *s, const char *path, struct stat *st, struct errmsg *msg);
 
 /* Data file I in the pool, until another one pushes it out. */
 int rowset_pool_get(struct rowset *s, size_t i, struct pool_slot **ret, struct errmsg *msg);

@@ -11,6 +11,7 @@
  *
  * Each cursor has one file open at a time, and skips without opening those of which no row is left.
  */
+#include "entry_run.h"
 #include "rowset_inner.h"
 
 #include <errno.h>
@@ -28,10 +29,12 @@ struct rowset_cursor {
     size_t next_file;         /* to be opened; ordinals go up, or down to 0 */
     size_t files_left;
 
-    struct entry_file *file; /* that is open, NULL: none */
-    struct entry_cursor *rows;
+    struct entry_file *file;   /* that is open, NULL: none */
+    struct entry_cursor *rows; /* over it, or over one that was open: then it waits for the next */
+    struct entry_run *run;     /* its rows at hand, if nothing about them can fail */
     bool file_ended;
     uint64_t low, high; /* its rows in the stretch: [low, high) */
+    uint64_t last;      /* the one of them that comes last */
 
     struct dead_view dead;
     uint64_t dead_from, dead_to; /* what of the list is still ahead */
@@ -103,10 +106,9 @@ int rowset_cursor_open(struct rowset_cursor **ret, struct rowset *s, enum entry_
 
 static void leave_file(struct rowset_cursor *c)
 {
-    entry_cursor_close(c->rows);
     entry_file_close(c->file);
-    c->rows = NULL;
     c->file = NULL;
+    c->run = NULL;
 }
 
 void rowset_cursor_close(struct rowset_cursor *c)
@@ -114,6 +116,7 @@ void rowset_cursor_close(struct rowset_cursor *c)
     if (!c)
         return;
     leave_file(c);
+    entry_cursor_close(c->rows);
     free(c);
 }
 
@@ -144,7 +147,7 @@ static int begin_dead(struct rowset_cursor *c, size_t i, struct errmsg *msg)
 }
 
 /* 1 if row NUMBER, which the cursor just came to, is dead. */
-static int is_dead(struct rowset_cursor *c, uint64_t number, struct errmsg *msg)
+static inline int is_dead(struct rowset_cursor *c, uint64_t number, struct errmsg *msg)
 {
     if (!c->has_dead || c->dead_number != number)
         return 0;
@@ -169,6 +172,13 @@ static int seek(struct rowset_cursor *c, uint64_t rows, struct errmsg *msg)
     return c->high == rows ? 0 : entry_seek_number(c->rows, c->high - 1, msg);
 }
 
+static int begin_rows(struct rowset_cursor *c, int64_t time_us, struct errmsg *msg)
+{
+    if (c->rows)
+        return entry_cursor_turn(&c->rows, c->file, time_us, msg);
+    return entry_cursor_open(&c->rows, c->file, c->order, time_us, msg);
+}
+
 static int enter_file(struct rowset_cursor *c, size_t i, struct errmsg *msg)
 {
     const struct data_file *d = &c->set->files[i];
@@ -176,12 +186,18 @@ static int enter_file(struct rowset_cursor *c, size_t i, struct errmsg *msg)
     c->file_ended = false;
     c->low = i == c->from.file ? c->from.number : 0;
     c->high = i == c->to.file ? c->to.number : d->rows;
+    c->last = c->order == OLDEST_FIRST ? c->high - 1 : c->low;
     int r = begin_dead(c, i, msg);
     if (r == 0)
         r = rowset_file_open(c->set, i, &c->file, msg);
     if (r == 0)
-        r = entry_cursor_open(&c->rows, c->file, c->order, d->time_us, msg);
-    return r < 0 ? r : seek(c, d->rows, msg);
+        r = begin_rows(c, d->time_us, msg);
+    if (r == 0)
+        r = seek(c, d->rows, msg);
+    /* A list of dead rows in a file is read by windows. */
+    if (r == 0 && (!c->has_dead || c->dead.list->numbers))
+        c->run = entry_cursor_run(c->rows);
+    return r;
 }
 
 /* 1 if there was one, 0 at the end. */
@@ -204,9 +220,9 @@ static int next_file(struct rowset_cursor *c, struct errmsg *msg)
 
 /* 1 if ROW, which was just read, is there.  The row behind the last of the stretch isn't even read: it is another part's,
  * and so is its damage. */
-static int is_there(struct rowset_cursor *c, const struct row *row, struct errmsg *msg)
+static inline int is_there(struct rowset_cursor *c, const struct row *row, struct errmsg *msg)
 {
-    c->file_ended = row->number == (c->order == OLDEST_FIRST ? c->high - 1 : c->low);
+    c->file_ended = row->number == c->last;
     int r = is_dead(c, row->number, msg);
     return r < 0 ? r : r == 0 && !(row->flags & ROW_DELETE);
 }
@@ -229,10 +245,11 @@ static int next_here(struct rowset_cursor *c, struct row *row, struct errmsg *ms
 
 int rowset_next_at_hand(struct rowset_cursor *c, struct row *ret)
 {
-    /* A list of dead rows in a file is read by windows. */
-    if (c->ended || !c->rows || (c->has_dead && !c->dead.list->numbers))
+    struct entry_run *run = c->run;
+
+    if (!run)
         return 0;
-    while (!c->file_ended && entry_next_at_hand(c->rows, ret))
+    while (!c->file_ended && entry_run_next(run, c->order == OLDEST_FIRST, ret))
         if (is_there(c, ret, NULL))
             return 1;
     return 0;
@@ -241,7 +258,7 @@ int rowset_next_at_hand(struct rowset_cursor *c, struct row *ret)
 static int next_row(struct rowset_cursor *c, struct row *row, struct errmsg *msg)
 {
     for (;;) {
-        int r = c->rows ? next_here(c, row, msg) : 0;
+        int r = c->file ? next_here(c, row, msg) : 0;
         if (r != 0)
             return r;
         r = next_file(c, msg);
@@ -266,6 +283,6 @@ int rowset_next(struct rowset_cursor *c, struct row *ret, struct errmsg *msg)
 
 int rowset_value_read(struct rowset_cursor *c, uint64_t off, void *buffer, size_t len, struct errmsg *msg)
 {
-    assert(c->rows);
+    assert(c->file);
     return entry_value_read(c->rows, off, buffer, len, msg);
 }

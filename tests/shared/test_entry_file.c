@@ -4,6 +4,7 @@
 #include "checksum.h"
 #include "entries.h"
 #include "quick.h"
+#include "rows_writer.h"
 #include "tempdir.h"
 
 #include <errno.h>
@@ -693,6 +694,89 @@ START_TEST(threads_share_a_file)
 }
 END_TEST
 
+/* ---- one cursor over several files ---- */
+
+enum { TURN_ROWS = 700 };
+
+static char turn_keys[TURN_ROWS][8];
+
+/* Row i has the key and the value "TAG i"; those that 7 divides are long. */
+static int turn_file(char tag, bool compacted)
+{
+    static char large[3 * 4096];
+    struct rows_writer_options opt = { .table = 7, .block_size = 4096, .temp_dir = AT_FDCWD };
+    struct put rows[TURN_ROWS];
+    struct manifest_file sum;
+    struct rows_writer *w;
+    for (int i = 0; i < TURN_ROWS; i++) {
+        size_t len = (size_t)snprintf(turn_keys[i], sizeof turn_keys[i], "%c%d", tag, i);
+        rows[i] = (struct put){ ENTRY_KEYED, { turn_keys[i], len }, { turn_keys[i], len } };
+        if (i % 7 == 0)
+            rows[i].value = (struct bytes){ large, sizeof large };
+    }
+    if (!compacted)
+        return entries_make(rows, TURN_ROWS);
+    int fd = entries_of_bytes("", 0);
+    ck_assert_int_eq(rows_writer_open(&w, fd, &opt, NULL), 0);
+    for (int i = 0; i < TURN_ROWS; i++)
+        ck_assert_int_eq(rows_put(w, ROW_KEYED, rows[i].key, rows[i].value.data, rows[i].value.len, 0, NULL),
+                         0);
+    ck_assert_int_eq(rows_writer_seal(w, &sum, NULL), 0);
+    rows_writer_close(w);
+    return fd;
+}
+
+/* N rows of a file of turn_file(); values are read as well. */
+static void expect_turn_rows(struct entry_cursor *c, enum entry_order order, char tag, int n)
+{
+    char key[8], value[8];
+    struct row row;
+    for (int i = 0; i < n; i++) {
+        int number = order == OLDEST_FIRST ? i : TURN_ROWS - 1 - i;
+        size_t len = (size_t)snprintf(key, sizeof key, "%c%d", tag, number);
+        ck_assert_int_eq(entry_next(c, &row, NULL), 1);
+        ck_assert_uint_eq(row.number, (uint64_t)number);
+        ck_assert(bytes_equal(row.key, (struct bytes){ key, len }));
+        if (number % 7 == 0)
+            continue;
+        ck_assert_uint_eq(row.value_len, len);
+        ck_assert_int_eq(entry_value_read(c, 1, value, len - 1, NULL), 0);
+        ck_assert_mem_eq(value, key + 1, len - 1);
+        ck_assert_int_eq(entry_value_check(c, NULL), 0);
+    }
+    if (n == TURN_ROWS)
+        ck_assert_int_eq(entry_next(c, &row, NULL), 0);
+}
+
+/* From each kind to each, whatever of the one before was read, and after its damage. */
+START_TEST(a_cursor_goes_on_with_another_file)
+{
+    static const char tags[] = "abcd";
+    enum entry_order order = _i % 2 ? NEWEST_FIRST : OLDEST_FIRST;
+    static const int reads[] = { 0, 1, 300, TURN_ROWS };
+    struct entry_cursor *c = NULL;
+    struct row row;
+    for (unsigned step = 0; step < 64; step++) {
+        char tag = tags[step % 4];
+        int fd = turn_file(tag, step / 4 % 2 ^ step % 2), r = 1;
+        bool broken = step % 9 == 8;
+        if (broken)
+            ck_assert_int_eq(pwrite(fd, "#", 1, 3000), 1);
+        struct entry_file *f = opened(fd);
+        ck_assert_int_eq(c ? entry_cursor_turn(&c, f, 5, NULL) : entry_cursor_open(&c, f, order, 5, NULL), 0);
+        if (broken)
+            while ((r = entry_next(c, &row, NULL)) == 1)
+                ;
+        else
+            expect_turn_rows(c, order, tag, reads[step % 5 % 4]);
+        ck_assert_int_eq(r, broken ? SKADE_EDAMAGED : 1);
+        entry_file_close(f); /* before the cursor turns to the next */
+        close(fd);
+    }
+    entry_cursor_close(c);
+}
+END_TEST
+
 Suite *entry_file_suite(void);
 Suite *entry_file_suite(void)
 {
@@ -705,6 +789,7 @@ Suite *entry_file_suite(void)
     tcase_add_test(c, a_file_says_what_it_is);
     tcase_add_test(c, a_file_may_be_empty);
     tcase_add_test(c, any_payload_is_legal);
+    tcase_add_loop_test(c, a_cursor_goes_on_with_another_file, 0, 2);
     tcase_add_test(c, values_of_any_length_come_in_any_pieces);
     tcase_add_test(c, the_content_is_that_of_the_rows_alone);
     tcase_add_test(c, deleted_and_empty_differ);

@@ -141,6 +141,33 @@ START_TEST(an_empty_file_has_no_bytes)
 }
 END_TEST
 
+START_TEST(a_window_that_goes_on_with_another_file_gives_that_ones_bytes)
+{
+    static const char text[] = "another file";
+    int fd = patterned(SIZE), other = memfd_create("other", MFD_CLOEXEC), error = 0;
+    struct errmsg msg = { "" };
+    struct filewindow *w;
+    ck_assert_int_eq(write(other, text, sizeof text), sizeof text);
+    ck_assert_int_eq(filewindow_over(&w, fd, "pattern", SIZE, NULL), 0);
+    look(w, 0, 5000, false);
+    filewindow_stop_at(w, 5000);
+    filewindow_turn(w, other, "other", sizeof text);
+    ck_assert_mem_eq(filewindow_get(w, 0, sizeof text, false, &error, NULL), text, sizeof text);
+    ck_assert_ptr_null(filewindow_get(w, 0, sizeof text + 1, false, &error, &msg));
+    ck_assert_int_eq(error, SKADE_EDAMAGED);
+    ck_assert_ptr_nonnull(strstr(msg.text, "other"));
+    filewindow_turn(w, fd, "pattern", SIZE);
+    for (uint64_t off = 0; off + 5000 < SIZE; off += 5000)
+        look(w, off, 5000, false);
+    filewindow_turn(w, fd, "pattern", SIZE);
+    for (uint64_t off = SIZE - 5000; off >= 5000; off -= 5000)
+        look(w, off, 5000, true);
+    filewindow_close(w);
+    close(fd);
+    close(other);
+}
+END_TEST
+
 Suite *filewindow_suite(void);
 Suite *filewindow_suite(void)
 {
@@ -153,6 +180,7 @@ Suite *filewindow_suite(void)
     tcase_add_test(c, a_read_that_fails_is_that_error);
     tcase_add_test(c, what_is_no_file_is_refused);
     tcase_add_test(c, an_empty_file_has_no_bytes);
+    tcase_add_test(c, a_window_that_goes_on_with_another_file_gives_that_ones_bytes);
     suite_add_tcase(s, c);
     return s;
 }
