@@ -37,6 +37,19 @@ expect 2 ctl --json top --once 2>"$place/err"
 grep -q 'stats --watch --json' "$place/err" || fail "$(cat "$place/err")"
 expect 2 ctl top --interval 0 2>"$place/err"
 
+echo "- stats --watch: the sample in which a counter moved has its rate, and the total"
+coproc WATCH { skadectl --json stats --watch 0.05 commits; }
+watcher=$WATCH_PID
+read -r -u "${WATCH[0]}" line
+read -r -u "${WATCH[0]}" line
+same "before" '{"name":"commits","value":3,"unit":null,"per_second":0.0}' "${line/null,\"per_second\":null/null,\"per_second\":0.0}"
+ctl commit shop.orders s3://lake/orders/4 --snapshot 4 >/dev/null
+until [[ $line == *'"value":4'* ]]; do read -r -t 60 -u "${WATCH[0]}" line || fail "the commit isn't seen"; done
+[[ $line =~ '"per_second":'([0-9.]+) ]] && [ "${BASH_REMATCH[1]}" != 0.0 ] || fail "it has no rate: $line"
+until [[ $line == *'"value":4'*'"per_second":0.0'* ]]; do read -r -t 60 -u "${WATCH[0]}" line || fail "the rate stays"; done
+kill "$watcher"
+wait "$watcher" || true
+
 echo "- a screen of 80 by 24, and others"
 at_terminal 24 80
 person await 'skade default  alive'
@@ -62,8 +75,8 @@ person await 'by lag'
 person key x
 
 echo "- a commit while it looks"
-ctl commit shop.orders s3://lake/orders/4 --snapshot 4 >/dev/null
-person await '4 in all'
+ctl commit shop.orders s3://lake/orders/5 --snapshot 5 >/dev/null
+person await '5 in all'
 
 echo "- the daemon dies, and another comes"
 crash
