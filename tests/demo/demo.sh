@@ -22,7 +22,23 @@ cleanup() {
 trap cleanup EXIT
 
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
-run() { printf '  $ skadectl %s\n' "$*"; skadectl "$@" | head -"${LINES_SHOWN:-6}" | sed 's/^/    /'; }
+
+# Columns under each other, with their names above, which skadectl prints on a terminal.
+aligned() {
+    awk -F'\t' '
+        { for (i = 1; i <= NF; i++) { cell[NR, i] = $i; if (length($i) > width[i]) width[i] = length($i) } fields[NR] = NF }
+        END {
+            for (r = 1; r <= NR; r++) {
+                line = ""
+                for (i = 1; i < fields[r]; i++) line = line sprintf("%-" width[i] "s  ", cell[r, i])
+                printf r == 1 ? "    \033[2m%s\033[0m\n" : "    %s\n", line cell[r, fields[r]]
+            }
+        }'
+}
+run() {
+    printf '  $ skadectl %s\n' "$*"
+    { skadectl "$1" --help | sed -n 's/^Columns: //p' | tr ' ' '\t'; skadectl "$@" | head -"${LINES_SHOWN:-6}"; } | aligned
+}
 
 start() {
     exec 9< <(exec skaded --instance "demo-$$" --run-dir "$SKADE_RUN_DIR" --data-dir "$place/data" 2>>"$place/skaded.log")
@@ -36,7 +52,7 @@ start
 echo "  $line"
 
 say "2. Real Iceberg metadata, written by PyIceberg: appends, a schema change, a rollback, a branch, a tag, gzip"
-run import "$(realpath "$here/../data/iceberg")"
+run import --base-uri s3://lake "$(realpath --relative-to=. "$here/../data/iceberg")"
 run tables
 run history shop.customers --limit 4
 snapshot=$(skadectl history shop.customers | awk -F'\t' '$3 == "commit" { print $4; exit }')

@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -368,7 +369,17 @@ static void read_socket(skade *s, double seconds, struct judge *j, const skade_t
 
 /* ---- write ---- */
 
-/* Commit the next version of table T; 0 or negative. */
+/* Of this commit and no other: asked again under it after a lost reply, it is made once. */
+static void make_uuid(unsigned char *ret)
+{
+    for (size_t done = 0; done < 16;) {
+        ssize_t n = getrandom(ret + done, 16 - done, 0);
+        done += n > 0 ? (size_t)n : 0;
+    }
+}
+
+/* Commit the next version of table T; 0 or negative.  A daemon that is away for longer than the library waits is asked
+ * again when one has come. */
 static int commit_next(skade *s, struct judge *j, const skade_table *numbers, uint32_t t)
 {
     char text[SYNTHETIC_LOCATION_MAX];
@@ -379,7 +390,14 @@ static int commit_next(skade *s, struct judge *j, const skade_table *numbers, ui
                               .flags = SKADE_INTRODUCES | SKADE_MOVES_HEAD | SKADE_WITH_SNAPSHOT,
                               .snapshot = synthetic_id(t, j->newest[t] + 1),
                               .location = text };
-    int r = skade_commit(s, &c, NULL, NULL);
+    int r;
+
+    make_uuid(c.uuid);
+    while ((r = skade_commit(s, &c, NULL, NULL)) == SKADE_EUNKNOWN || r == SKADE_ETIMEOUT ||
+           r == SKADE_EUNREACHABLE) {
+        j->unreachable++;
+        wait_for_daemon();
+    }
     if (r == 0)
         j->newest[t]++;
     return r;
