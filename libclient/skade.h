@@ -628,7 +628,9 @@ struct skade_client {
     uint32_t size;
     uint32_t uid, pid;
     const char *label;
-    uint64_t generation, lag, requests; /* lag: generations behind the current one */
+    uint64_t generation; /* that it had mapped when it connected; 0: none */
+    uint64_t lag;        /* how many generations that is behind the current one */
+    uint64_t requests;   /* served so far */
 };
 typedef int (*skade_client_fn)(void *arg, const struct skade_client *client);
 SKADE_API int64_t skade_clients(skade *s, skade_client_fn fn, void *arg);
