@@ -26,6 +26,7 @@ struct top {
     struct top_sample *now, *before; /* before: NULL */
     struct top_view view;
     double listed, listing_took; /* seconds: when tables were listed, how long that took */
+    bool clients_denied;         /* then it isn't asked for again: each time would be counted, and logged */
     int interval_ms;
     int error;
 };
@@ -101,10 +102,15 @@ static void sample_counters(struct top *t)
 static void sample_clients(struct top *t)
 {
     struct top_sample *s = t->now;
-    int64_t r = skade_clients(t->c->s, take_client, s);
 
+    if (t->clients_denied && t->before && *t->before->clients_problem) {
+        memcpy(s->clients_problem, t->before->clients_problem, sizeof s->clients_problem);
+        return;
+    }
+    int64_t r = skade_clients(t->c->s, take_client, s);
     if (r < 0)
         note_problem(s->clients_problem, sizeof s->clients_problem, skade_errmsg(t->c->s), (int)r);
+    t->clients_denied = r == SKADE_EDENIED;
     top_sample_group(s);
 }
 
@@ -273,6 +279,13 @@ static int once(struct top *t)
     return t->now->state == TOP_ALIVE ? CTL_OK : CTL_UNREACHABLE;
 }
 
+/* A terminal that knows no escapes. */
+static bool is_dumb(void)
+{
+    const char *term = getenv("TERM");
+    return term && strcmp(term, "dumb") == 0;
+}
+
 int cmd_top(struct ctl *c)
 {
     static struct top t; /* samples are large */
@@ -290,7 +303,8 @@ int cmd_top(struct ctl *c)
         t.view.instance = "default";
     if (!c->timeout_given)
         c->options.timeout_ms = ANSWER_MS;
-    int r = args_flag(&c->args, "once") || !ctl_on_terminal() ? once(&t) : watch(&t);
+    bool live = !args_flag(&c->args, "once") && ctl_on_terminal() && !is_dumb();
+    int r = live ? watch(&t) : once(&t);
     ctl_close(c);
     top_sample_clear(&t.samples[0]);
     top_sample_clear(&t.samples[1]);

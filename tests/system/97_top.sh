@@ -4,7 +4,7 @@
 # at_terminal ROWS COLUMNS [OPTION...]: skadectl top on a terminal of its own.  person WHAT...: tests/stress/pty.c.
 at_terminal() {
     mkfifo "$place/pty.in" "$place/pty.out"
-    LC_ALL=C.UTF-8 "$B/stress/pty" "$1" "$2" skadectl top --interval 0.05 "${@:3}" <"$place/pty.in" >"$place/pty.out" 9<&- &
+    TERM=xterm LC_ALL=C.UTF-8 "$B/stress/pty" "$1" "$2" skadectl top --interval 0.05 "${@:3}" <"$place/pty.in" >"$place/pty.out" 9<&- &
     terminal=$!
     exec {to}>"$place/pty.in" {from}<"$place/pty.out"
     rm "$place/pty.in" "$place/pty.out"
@@ -36,6 +36,9 @@ LC_ALL=C COLUMNS=40 ctl top --once --interval 0.05 | awk 'length > 40 { exit 1 }
 expect 2 ctl --json top --once 2>"$place/err"
 grep -q 'stats --watch --json' "$place/err" || fail "$(cat "$place/err")"
 expect 2 ctl top --interval 0 2>"$place/err"
+
+echo "- a terminal that knows no escapes gets text, too"
+(echo "ended 0"; echo leave) | TERM=dumb "$B/stress/pty" 24 80 skadectl top --interval 0.05 9<&- | grep -qx ok || fail "not so"
 
 echo "- stats --watch: the sample in which a counter moved has its rate, and the total"
 coproc WATCH { skadectl --json stats --watch 0.05 commits; }
