@@ -200,6 +200,8 @@ void goals_of_scaling(struct measure single, struct measure batch, uint64_t wait
 
     goal_check(&of_single, single);
     goal_check(&of_batch, batch);
+    report_mark("scaling", "single", of_single.target);
+    report_mark("scaling", "batch", of_batch.target);
     check_none("index.waits.two_processes", waits);
     check_none("index.wrong_answers.two_processes", wrong);
     check_none("index.socket_requests.two_processes", asked);
