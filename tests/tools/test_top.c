@@ -418,6 +418,7 @@ Suite *top_suite(void)
     TCase *t = tcase_create("frame");
 
     tcase_add_checked_fixture(t, setup, teardown);
+    tcase_set_timeout(t, 120);
     tcase_add_test(t, rates_are_changes_by_seconds);
     tcase_add_test(t, without_a_sample_before_there_are_no_rates);
     tcase_add_test(t, another_daemon_s_counters_make_no_rate);
