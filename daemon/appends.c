@@ -7,6 +7,7 @@
 #include "inflow.h"
 #include "leases.h"
 #include "store.h"
+#include "stored_table.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -22,6 +23,10 @@ struct append {
     uint32_t table, n;
     uint64_t seen_seq; /* the log's newest event when it began */
     struct uuid uuid;
+    bool repeats; /* it was committed before it began: its file gets no name */
+    bool
+        claims; /* its file gets the uuid's name: who comes with the same uuid waits for what becomes of it */
+    bool waits;
     int dir, fd;
     struct entry_writer *writer;
     struct entry_sum sum;
@@ -56,7 +61,7 @@ static int open_file(struct append *a)
                                             .table = a->table,
                                             .seen_seq = a->seen_seq,
                                             .memory = APPEND_MEMORY };
-    a->dir = store_dir(store, a->table, a->n, &a->in.msg);
+    a->dir = a->repeats ? store_root(store, &a->in.msg) : store_dir(store, a->table, a->n, &a->in.msg);
     if (a->dir < 0)
         return a->dir;
     a->fd = store_temp(store, a->dir, &a->in.msg);
@@ -117,9 +122,9 @@ static void run_link(struct inflow *in)
 
     in->error = store_link(in->server->store, a->dir, &a->uuid, &file, 1, &in->msg);
     if (in->error == -EEXIST)
-        in->error = fail(
-            &in->msg, SKADE_EBUSY,
-            "an append with this uuid is under way, or was made long ago: send it again to get its answer");
+        in->error = fail(&in->msg, SKADE_EINPUT,
+                         "this uuid was used for an append that is too long ago to be answered again: make "
+                         "a new one for a new append");
 }
 
 static void run_unlink(struct inflow *in)
@@ -139,6 +144,33 @@ static void run_settle(struct inflow *in)
 
 /* ---- the end of it -------------------------------------------------------------------------------------------------------- */
 
+static void sealed(struct inflow *in);
+
+static struct append *find_append(const struct append *twin, bool claims)
+{
+    struct append *a = appends;
+
+    while (a && (a == twin || (claims ? !a->claims : !a->waits) || a->table != twin->table ||
+                 !uuid_equal(&a->uuid, &twin->uuid)))
+        a = a->next;
+    return a;
+}
+
+/* What became of A is the answer to all that came with its uuid meanwhile; if it is nothing, the next one tries. */
+static void wake_twins(const struct append *a)
+{
+    struct append *twin;
+
+    while (!find_append(a, true) && (twin = find_append(a, false))) {
+        twin->waits = false;
+        if (a->in.error == SKADE_EUNKNOWN) {
+            twin->in.error = a->in.error;
+            twin->in.msg = a->in.msg;
+        }
+        sealed(&twin->in);
+    }
+}
+
 static void free_append(struct inflow *in)
 {
     struct append *a = append_of(in), **link = &appends;
@@ -146,6 +178,8 @@ static void free_append(struct inflow *in)
     while (*link != a)
         link = &(*link)->next;
     *link = a->next;
+    if (a->claims)
+        wake_twins(a);
     close_file(a);
     if (a->dir >= 0)
         close(a->dir);
@@ -280,7 +314,8 @@ static int find_by_uuid(const struct server *s, uint32_t table, const struct uui
     uint64_t seq, content;
     int error;
 
-    if (!uuids_find(s->ledger->uuids, uuid, &seq, &content) || seq > s->ledger->seq)
+    if (!uuids_find(s->ledger->uuids, uuid, &seq, &content) || seq > s->ledger->seq ||
+        !ledger_table(s->ledger, table))
         return 0;
     history_of(&h, s->ledger, indexer_generation(s->indexer), table, seq + 1);
     const struct event *e = history_next(&h, &error);
@@ -315,6 +350,20 @@ static void answer_again(struct append *a, struct msg_appended *m)
     answer_only(a, m);
 }
 
+static void claim(struct append *a)
+{
+    struct inflow *in = &a->in;
+
+    a->claims = true;
+    a->snapshot = make_snapshot(a);
+    int r = store_location(in->server->store, a->location, a->table, a->n, NAME_ENTRIES, &a->uuid, &in->msg);
+    in->error = r < 0 ? r : 0;
+    if (r < 0)
+        give_up(a);
+    else
+        inflow_work(in, run_link, linked);
+}
+
 static void sealed(struct inflow *in)
 {
     static char location[LOCATION_MAX];
@@ -329,15 +378,15 @@ static void sealed(struct inflow *in)
         answer_only(a, &m);
     } else if (find_by_uuid(in->server, a->table, &a->uuid, &m, location)) {
         answer_again(a, &m);
+    } else if (a->repeats) {
+        in->error = fail(&in->msg, SKADE_EINPUT,
+                         "so much was committed while its rows came that the first answer to this uuid is "
+                         "forgotten; its rows are in the table");
+        give_up(a);
     } else {
-        a->snapshot = make_snapshot(a);
-        int r =
-            store_location(in->server->store, a->location, a->table, a->n, NAME_ENTRIES, &a->uuid, &in->msg);
-        in->error = r < 0 ? r : 0;
-        if (r < 0)
-            give_up(a);
-        else
-            inflow_work(in, run_link, linked);
+        a->waits = find_append(a, true) != NULL;
+        if (!a->waits)
+            claim(a);
     }
 }
 
@@ -350,24 +399,21 @@ static const struct inflow_ops ops = { take_record, drop_file, ended, gone };
 
 /* ---- messages --------------------------------------------------------------------------------------------------------------- */
 
-static int check_table(const struct server *s, const struct msg_append_begin *m, uint32_t *number,
-                       struct errmsg *msg)
+/* What was committed already needs no table any more: it gets its first answer. */
+static int check_begin(struct append *a)
 {
-    const struct table *t = ledger_table(s->ledger, m->table);
+    static char location[LOCATION_MAX];
+    const struct server *s = a->in.server;
+    struct msg_appended first;
+    struct table *t = NULL;
 
-    if (s->readonly[0])
-        return fail(msg, SKADE_EREADONLY, "%s", s->readonly);
-    if (!t || t->dropped_seq != SEQ_MAX)
-        return fail(msg, SKADE_ENOTABLE, "there is no table of that number: it was dropped, or never made");
-    if (t->kind != TABLE_STORED)
-        return fail(
-            msg, SKADE_EKIND,
-            "others keep this table's rows: use commit or release; append is for tables made without a "
-            "location");
-    if (uuid_is_zero(&m->uuid))
-        return fail(msg, SKADE_EINPUT, "an append needs a uuid");
-    table_base(t, SEQ_MAX, number);
-    return 0;
+    if (uuid_is_zero(&a->uuid))
+        return fail(&a->in.msg, SKADE_EINPUT, "an append needs a uuid that isn't zero");
+    a->repeats = find_by_uuid(s, a->table, &a->uuid, &first, location);
+    int r = a->repeats ? 0 : stored_table(s, a->table, SEQ_MAX, TO_APPEND, &t, &a->in.msg);
+    if (t)
+        table_base(t, SEQ_MAX, &a->n);
+    return r;
 }
 
 void append_begin(struct session *s, uint64_t request, const struct msg_append_begin *m)
@@ -388,7 +434,7 @@ void append_begin(struct session *s, uint64_t request, const struct msg_append_b
     a->dir = a->fd = -1;
     a->seen_seq = s->server->ledger->seq;
     inflow_open(&a->in, s, request);
-    a->in.error = check_table(s->server, m, &a->n, &a->in.msg);
+    a->in.error = check_begin(a);
     if (a->in.error < 0)
         inflow_tell(&a->in);
 }

@@ -66,8 +66,6 @@ struct compaction *compaction_make(struct server *s, struct table *t, const stru
 /* The job that runs for TABLE, or NULL. */
 struct compaction *compaction_find(const struct server *s, uint32_t table);
 
-/* 0 when T is there, stored, and may be changed. */
-int compaction_check_table(const struct server *s, uint32_t number, struct table **ret, struct errmsg *msg);
 int compaction_check_sizes(uint64_t target_size, uint32_t block_size, int32_t level, struct errmsg *msg);
 
 int compaction_add_waiter(struct compaction *c, struct session *s, uint64_t request, bool joined);
@@ -84,7 +82,7 @@ void compaction_stream_stop(struct compaction *c, int code, const char *why);
 /* It was cancelled: sets msg, and returns what that is. */
 int compaction_was_stopped(struct compaction *c);
 
-/* End it with what error and msg say: everyone is told, everything freed. */
+/* End it with what error and msg say: everyone is told, everything freed, now or soon; C is not the caller's any more. */
 void compaction_finish(struct compaction *c);
 
 #endif

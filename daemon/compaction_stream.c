@@ -5,6 +5,7 @@
 #include "compaction_internal.h"
 #include "indexer.h"
 #include "inflow.h"
+#include "stored_table.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -232,7 +233,7 @@ static int open_job(struct session *s, const struct msg_compact_begin *m, struct
 
     int r = check_lease(server, lease, m->lease, msg);
     if (r == 0)
-        r = compaction_check_table(server, lease->table, &t, msg);
+        r = stored_table(server, lease->table, SEQ_MAX, TO_COMPACT, &t, msg);
     if (r == 0)
         r = compaction_check_sizes(m->target_size, m->block_size, m->level, msg);
     if (r == 0 && uuid_is_zero(&m->uuid))

@@ -6,6 +6,7 @@
 #include "indexer.h"
 #include "listener.h"
 #include "log.h"
+#include "stored_table.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -131,7 +132,7 @@ static void put_compacted(struct compaction *c, const struct waiter *w)
                                .snapshots_before = c->snapshots_before,
                                .carried = c->seq ? carried(c) : 0,
                                .files_before = rw->files_before,
-                               .files_after = c->unchanged ? rw->files_before : rw->outputs_count,
+                               .files_after = rw->files_after,
                                .bytes_before = rw->bytes_before,
                                .bytes_after = rw->bytes_after,
                                .raw_bytes = rw->raw_bytes,
@@ -142,8 +143,6 @@ static void put_compacted(struct compaction *c, const struct waiter *w)
         m.old_data_dir = bytes_of(store_dir_name(c->server->store, old, sizeof old, c->table, c->number));
     else
         m.old_data_dir = (struct bytes){ "", 0 };
-    if (rw->dry_run && !c->unchanged) /* as many files as the size asks for */
-        m.files_after = rw->rows ? (rw->bytes_after + rw->target_size - 1) / rw->target_size : 0;
     size_t at = answer_begin(w->session);
     wire_put_compacted(&w->session->out, &m);
     answer_end(w->session, at, WIRE_COMPACTED, 0, w->request);
@@ -216,8 +215,8 @@ static void count(const struct compaction *c)
     }
 }
 
-/* Nothing more is to be done: tell everyone, free everything. */
-void compaction_finish(struct compaction *c)
+/* Tell everyone, free everything. */
+static void finish(struct compaction *c)
 {
     if (c->error < 0 && c->error != -ECANCELED)
         log_warning("table %" PRIu32 ": not compacted: %s", c->table,
@@ -249,6 +248,34 @@ static void work(struct compaction *c, uv_work_cb run, uv_after_work_cb done)
     c->server->workers++;
     if (world.work(&c->server->loop, &c->work, run, done) < 0)
         abort(); /* only for a NULL callback */
+}
+
+static void run_remove_dir(uv_work_t *w)
+{
+    const struct compaction *c = w->data;
+    store_remove_dir(c->server->store, c->table, c->number + 1);
+}
+
+static void removed_dir(uv_work_t *w, int status)
+{
+    struct compaction *c = w->data;
+
+    (void)status;
+    c->server->workers--;
+    finish(c);
+}
+
+/* The directory that was made for it would be found empty at the next start.  When nobody knows what became of the swap,
+ * that start knows. */
+void compaction_finish(struct compaction *c)
+{
+    bool made_dir = c->dir >= 0 && !c->rewrite.dry_run;
+
+    c->arriving = false;
+    if (made_dir && !c->seq && c->error != SKADE_EUNKNOWN)
+        work(c, run_remove_dir, removed_dir);
+    else
+        finish(c);
 }
 
 /* ---- judging ------------------------------------------------------------------------------------------------------------------ */
@@ -511,7 +538,8 @@ static void run_describe(uv_work_t *w)
     if (c->error < 0)
         return;
     rw->rows = m.header.rows;
-    rw->files_before = m.header.files;
+    rw->files_before = rw->files_after = m.header.files;
+    rw->bytes_before = m.header.size;
     for (uint32_t i = 0; i < m.header.files; i++) {
         rw->bytes_before += m.files[i].size;
         rw->raw_bytes += m.files[i].raw_bytes;
@@ -584,22 +612,6 @@ static int copy_rules(struct compaction *c, const struct wire_list *list, struct
         p->key_len = row.key.len;
         p->key_to_len = row.key_to.len;
     }
-    return 0;
-}
-
-int compaction_check_table(const struct server *s, uint32_t number, struct table **ret, struct errmsg *msg)
-{
-    struct table *t = ledger_table(s->ledger, number);
-
-    if (s->readonly[0])
-        return fail(msg, SKADE_EREADONLY, "%s", s->readonly);
-    if (!t || t->dropped_seq != SEQ_MAX)
-        return fail(msg, SKADE_ENOTABLE, "there is no table of that number: it was dropped, or never made");
-    if (t->kind != TABLE_STORED)
-        return fail(
-            msg, SKADE_EKIND,
-            "others keep this table's rows, and compact them; compact is for tables made without a location");
-    *ret = t;
     return 0;
 }
 
@@ -720,7 +732,7 @@ static bool answer_repeat(struct session *s, uint64_t request, const struct msg_
 static int check_request(const struct server *s, const struct msg_compact *m, struct table **t,
                          const struct compaction *running, struct errmsg *msg)
 {
-    int r = compaction_check_table(s, m->table, t, msg);
+    int r = stored_table(s, m->table, SEQ_MAX, TO_COMPACT, t, msg);
 
     if (r == 0)
         r = compaction_check_sizes(m->target_size, m->block_size, m->level, msg);

@@ -1,6 +1,7 @@
 #include "committer_internal.h"
 
 #include "checksum.h"
+#include "stored_table.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -255,11 +256,11 @@ static int check_base(struct group *g, struct change *c, const struct change_row
 /* The table of a row, if it takes commits.  0, LATER, or refused. */
 static int table_for_commit(struct group *g, struct change *c, uint32_t number, size_t i, struct table **ret)
 {
-    struct table *t = ledger_table(g->committer->server->ledger, number);
+    struct errmsg why;
+    struct table *t = NULL;
 
-    if (!t || t->dropped_seq != SEQ_MAX)
-        return refuse_row(g, c, i, SKADE_ENOTABLE,
-                          "there is no table of that number: it was dropped, or never made");
+    if (living_table(g->committer->server, number, SEQ_MAX, &t, &why) < 0)
+        return refuse_row(g, c, i, SKADE_ENOTABLE, "%s", why.text);
     if (touched(g, t))
         return LATER;
     if (t->kind == TABLE_STORED && c->kind != CHANGE_APPEND)

@@ -1,6 +1,7 @@
 #include "committer_internal.h"
 
 #include "checksum.h"
+#include "stored_table.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -132,9 +133,10 @@ int judge_expire(struct group *g, struct change *c)
     int r = repeated_expire(g, c);
     if (r != 0)
         return r < 0 ? r : 0;
-    struct table *t = ledger_table(s->ledger, c->table);
-    if (!t || t->dropped_seq != SEQ_MAX)
-        return refuse(c, SKADE_ENOTABLE, "there is no table of that number: it was dropped, or never made");
+    struct table *t = NULL;
+    r = living_table(s, c->table, SEQ_MAX, &t, &c->msg);
+    if (r < 0)
+        return c->error = r;
     if (has_pending(g, t)) /* what the head needs may be another commit then */
         return LATER;
     r = find_watermark(g, c, t, SEQ_MAX, &e.watermark);

@@ -1,6 +1,7 @@
 #include "leases.h"
 
 #include "indexer.h"
+#include "stored_table.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -131,17 +132,14 @@ int lease_take(struct session *s, uint32_t table, uint64_t at, unsigned by, int6
 {
     static struct answer a;
     struct server *server = s->server;
-    struct table *t = ledger_table(server->ledger, table);
+    struct table *t = NULL;
 
     if (at > server->ledger->seq)
         at = server->ledger->seq;
-    if (!t || t->created_seq > at || (t->dropped_seq <= at && t->dropped_seq != SEQ_MAX))
-        return fail(msg, SKADE_ENOTABLE, "there is no table of that number: it was dropped, or never made");
-    if (t->kind != TABLE_STORED)
-        return fail(msg, SKADE_EKIND,
-                    "others keep this table's rows: skade knows where its metadata is (resolve, "
-                    "head); scan, get and compact are for stored tables");
-    int r = find_snapshot(server, table, at, by, value, &a);
+    int r = stored_table(server, table, at, TO_READ, &t, msg);
+    if (r < 0)
+        return r;
+    r = find_snapshot(server, table, at, by, value, &a);
     if (r != 1 && !(r == SKADE_ENOSNAPSHOT && by == 0))
         return explain(msg, r, by, value);
     if (at < t->collected_seq)

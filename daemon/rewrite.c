@@ -301,6 +301,11 @@ static int run_parts(struct rewrite *rw, struct rowset *set, bool sample)
             sampled ? (uint64_t)((double)rw->bytes_after * (double)rw->raw_bytes / (double)sampled) : 0;
         rw->sampled = true;
     }
+    if (rw->dry_run && rw->rows) /* as many files as the size asks for */
+        rw->files_after = (rw->bytes_after + rw->target_size - 1) / rw->target_size;
+    else
+        rw->files_after = rw->outputs_count;
+    rw->bytes_after += manifest_size(rw->files_after);
     for (unsigned i = 0; i < rw->threads; i++)
         rows_out_fini(&jobs[i].out);
     free(jobs);
@@ -348,6 +353,8 @@ void rewrite_take(struct rewrite *rw, struct rows_out *out)
     rw->files_before = sum.files;
     rw->bytes_before = sum.bytes;
     rowset_close(set);
+    rw->files_after = rw->outputs_count;
+    rw->bytes_after += manifest_size(rw->files_after);
     if (r == 0)
         r = verify_outputs(rw, rw->outputs, rw->outputs_count, &rw->msg);
     rw->error = r < 0 ? r : 0;

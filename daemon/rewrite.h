@@ -55,8 +55,8 @@ struct rewrite {
     struct output *outputs; /* in order */
     size_t outputs_count;
     uint64_t rows, rows_pruned, raw_bytes;
-    uint64_t files_before, bytes_before;
-    uint64_t bytes_after; /* dry run: estimated */
+    uint64_t files_before, bytes_before; /* bytes: with the manifest's */
+    uint64_t files_after, bytes_after;   /* dry run: estimated */
     bool sampled;
 };
 

@@ -152,6 +152,19 @@ int store_dir(struct store *st, uint32_t table, uint32_t n, struct errmsg *msg)
     return inner;
 }
 
+void store_remove_dir(struct store *st, uint32_t table, uint32_t n)
+{
+    char path[sizeof st->root + 32];
+
+    rmdir(store_dir_name(st, path, sizeof path, table, n));
+}
+
+int store_root(const struct store *st, struct errmsg *msg)
+{
+    int fd = fcntl(st->dir, F_DUPFD_CLOEXEC, 0);
+    return fd < 0 ? fail(msg, -errno, "cannot open %s again: %s", st->root, strerror(errno)) : fd;
+}
+
 /* ---- files ------------------------------------------------------------------------------------------------------------ */
 
 /* A new one.  On a busy disk this waits for what is being written, so appends use spare ones. */

@@ -36,6 +36,12 @@ int store_sweep(struct store *st, struct errmsg *msg);
 /* A descriptor of the directory of TABLE's compaction number N, made if missing; the caller closes it. */
 int store_dir(struct store *st, uint32_t table, uint32_t n, struct errmsg *msg);
 
+/* Remove that directory if it is empty: for who made it and has no use for it. */
+void store_remove_dir(struct store *st, uint32_t table, uint32_t n);
+
+/* The same of DATA-DIR/tables, for files that never get a name. */
+int store_root(const struct store *st, struct errmsg *msg);
+
 /* An unnamed file in DIR, for reading and writing, 0444: a descriptor. */
 int store_temp(struct store *st, int dir, struct errmsg *msg);
 

@@ -544,8 +544,10 @@ struct skade_compacted {
     int64_t snapshot;
     uint64_t rows, rows_pruned; /* survivors, dropped */
     uint64_t snapshots_before;
-    uint64_t carried; /* commits that arrived meanwhile */
-    uint64_t files_before, files_after, bytes_before, bytes_after, raw_bytes;
+    uint64_t carried;                   /* commits that arrived meanwhile */
+    uint64_t files_before, files_after; /* data files, without the manifest that names them */
+    uint64_t bytes_before, bytes_after; /* of them and the manifest */
+    uint64_t raw_bytes;                 /* keys and values of the survivors */
     uint64_t micros;
     /* Where files were retired; "". Not to be removed by hand: commits that were carried over live there. skade_gc() and
      * the daemon remove what was retired, by name, when nobody holds it. */

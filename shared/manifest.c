@@ -28,6 +28,11 @@ static uint64_t content_checksum(const struct manifest *m)
 
 /* ---- writing ------------------------------------------------------------------------------------------- */
 
+uint64_t manifest_size(uint64_t files)
+{
+    return sizeof(struct manifest_header) + files * sizeof(struct manifest_file);
+}
+
 static void fill_in(struct manifest *m)
 {
     struct manifest_header *h = &m->header;
@@ -35,7 +40,7 @@ static void fill_in(struct manifest *m)
     memcpy(h->magic, FORMAT_MAGIC_MANIFEST, sizeof h->magic);
     h->major = FORMAT_MAJOR;
     h->header_len = sizeof *h;
-    h->size = sizeof *h + h->files * sizeof m->files[0];
+    h->size = manifest_size(h->files);
     memset(h->pad, 0, sizeof h->pad);
     h->content_check = content_checksum(m);
     h->check = checksum(h, HEADER_CHECKED, 0);

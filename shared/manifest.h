@@ -15,6 +15,9 @@ struct manifest {
     struct manifest_file *files; /* header.files of them */
 };
 
+/* Bytes of a manifest that names so many files. */
+uint64_t manifest_size(uint64_t files);
+
 /* Write M (magic, sizes and checksums are filled in) to FD, an empty file without a name, and sync it.  0, SKADE_EFULL
  * (no room), SKADE_EINPUT (more than MANIFEST_FILES_MAX files), -errno. */
 int manifest_write(int fd, struct manifest *m, struct errmsg *msg);

@@ -89,6 +89,7 @@ static int add_base(struct rowset *s, const struct rowset_file *file, struct err
     for (uint32_t i = 0; r == 0 && i < m.header.files; i++)
         r = add_rows_file(s, file->path, &m, i, msg);
     s->base_n = s->n;
+    s->manifest_bytes = m.header.size;
     manifest_fini(&m);
     return r;
 }
@@ -243,7 +244,7 @@ int rowset_prepare(struct rowset *s, struct errmsg *msg)
 
 int rowset_sum(struct rowset *s, struct rowset_sum *ret, struct errmsg *msg)
 {
-    struct rowset_sum sum = { .files = s->n };
+    struct rowset_sum sum = { .files = s->n, .bytes = s->manifest_bytes };
     uint64_t deletes = 0;
 
     int r = rowset_learn(s, msg);

@@ -54,7 +54,7 @@ int rowset_prepare(struct rowset *s, struct errmsg *msg);
 
 struct rowset_sum {
     uint64_t files;     /* data files, without the manifest */
-    uint64_t bytes;     /* of them on disk */
+    uint64_t bytes;     /* of them and the manifest on disk */
     uint64_t entries;   /* all, dead ones and deletions included */
     uint64_t rows;      /* that are there; after rowset_prepare() */
     uint64_t raw_bytes; /* keys and payloads of all entries */

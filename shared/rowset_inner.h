@@ -165,6 +165,7 @@ struct rowset {
 
     struct data_file *files;
     size_t n, base_n;
+    uint64_t manifest_bytes; /* of the base */
     bool prepared;
     uint64_t entries; /* in all files, once prepared */
     struct dead_list dead;

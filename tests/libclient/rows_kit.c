@@ -181,6 +181,30 @@ size_t kit_files(skade_table t)
     return count_files(path);
 }
 
+int64_t kit_bytes(skade_table t, unsigned n)
+{
+    char path[256];
+    struct stat st;
+    int64_t bytes = 0;
+
+    snprintf(path, sizeof path, "%s/data/tables/%u/%u", cli_dir(), t, n);
+    DIR *d = opendir(path);
+    if (!d)
+        return -1;
+    for (struct dirent *e; (e = readdir(d));)
+        if (e->d_name[0] != '.' && !strstr(e->d_name, ".pending") &&
+            fstatat(dirfd(d), e->d_name, &st, 0) == 0)
+            bytes += st.st_size;
+    closedir(d);
+    return bytes;
+}
+
+void kit_await_no_dir(skade_table t, unsigned n)
+{
+    while (kit_bytes(t, n) >= 0)
+        poll(NULL, 0, 1);
+}
+
 void kit_await_files(skade_table t, size_t n)
 {
     while (kit_files(t) != n)
@@ -209,10 +233,31 @@ void kit_await(const char *point)
     close(fd);
 }
 
-void kit_let_go(const char *point)
+int kit_keep(const char *point)
 {
-    int fd = open(point_path(point), O_WRONLY | O_CLOEXEC);
+    int fd = open(point_path(point), O_WRONLY | O_CLOEXEC); /* returns when who is held reads */
     ck_assert_int_ge(fd, 0);
     unlink(point_path(point));
-    close(fd);
+    return fd;
+}
+
+void kit_let_go(const char *point)
+{
+    close(kit_keep(point));
+}
+
+void kit_point(const char *point, const char *text)
+{
+    char fresh[128];
+
+    if (!text) {
+        ck_assert_int_eq(unlink(point_path(point)), 0);
+        return;
+    }
+    snprintf(fresh, sizeof fresh, "%s/.new", points);
+    FILE *f = fopen(fresh, "we");
+    ck_assert_ptr_nonnull(f);
+    fputs(text, f);
+    fclose(f);
+    ck_assert_int_eq(rename(fresh, point_path(point)), 0); /* there is no moment with half of it */
 }

@@ -40,6 +40,9 @@ void kit_get(skade *s, skade_table t, const struct skade_scan_options *options, 
 
 /* Files of table T on disk, in all its directories. */
 size_t kit_files(skade_table t);
+/* Their bytes in directory N of T; -1: there is no such directory. */
+int64_t kit_bytes(skade_table t, unsigned n);
+void kit_await_no_dir(skade_table t, unsigned n);
 /* Wait until there are N: what the daemon does without telling anyone.  Ends with the test's limit. */
 void kit_await_files(skade_table t, size_t n);
 
@@ -47,5 +50,9 @@ void kit_await_files(skade_table t, size_t n);
 void kit_hold(const char *point);
 void kit_await(const char *point);
 void kit_let_go(const char *point);
+/* Instead of letting it go: who is there stays until the descriptor is closed, and nobody else is held. */
+int kit_keep(const char *point);
+/* From now on it does what a file with TEXT says (failpoint.h); NULL: nothing any more. */
+void kit_point(const char *point, const char *text);
 
 #endif

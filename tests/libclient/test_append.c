@@ -335,6 +335,136 @@ START_TEST(the_same_uuid_with_the_same_rows_gets_the_first_answer)
 }
 END_TEST
 
+/* What was committed stays committed, whatever became of its table: the answer is about the commit. */
+START_TEST(an_append_sent_again_gets_its_first_answer_though_its_table_was_dropped)
+{
+    static const char *uuid = "12345678-1234-4321-8888-123456789abc";
+    skade *s = kit_open();
+    skade_table t = kit_table(s, "t");
+    struct skade_appended a, b, c;
+
+    ck_assert_int_eq(append_as(s, t, uuid, "v", &a), 0);
+    kit_ok(s, skade_drop(s, "t", NULL));
+    if (_i > 0) {
+        ck_assert_int_eq(skade_gc(s, t, SKADE_GC_NOW, NULL, NULL), 0);
+        ck_assert_uint_eq(kit_files(t), 0);
+    }
+    if (_i > 1) {
+        cli_stop_daemon();
+        cli_start_daemon();
+    }
+    kit_ok(s, append_as(s, t, uuid, "v", &b));
+    ck_assert_mem_eq(&a, &b, sizeof a);
+    ck_assert_int_eq(append_as(s, t, uuid, "w", &c), SKADE_EINPUT);
+    ck_assert_int_eq(append_as(s, t, "12345678-1234-4321-8888-123456789abd", "v", &c), SKADE_ENOTABLE);
+    ck_assert_ptr_nonnull(strstr(skade_errmsg(s), "last called t, was dropped by event"));
+    ck_assert_uint_eq(kit_files(t), _i > 0 ? 0 : 1);
+    skade_close(s);
+}
+END_TEST
+
+struct appender {
+    skade *s;
+    skade_table t;
+    const char *value;
+    struct skade_appended a;
+    int result;
+    pthread_t thread;
+};
+
+static void *run_appender(void *arg)
+{
+    struct appender *a = arg;
+    a->result = append_as(a->s, a->t, "12345678-1234-4321-8888-123456789abc", a->value, &a->a);
+    return NULL;
+}
+
+static void start_appender(struct appender *a, skade_table t, const char *label, const char *value)
+{
+    *a = (struct appender){ .s = kit_open_as(label), .t = t, .value = value };
+    ck_assert_int_eq(pthread_create(&a->thread, NULL, run_appender, a), 0);
+}
+
+static void end_appender(struct appender *a)
+{
+    pthread_join(a->thread, NULL);
+    skade_close(a->s);
+}
+
+static int note_second(void *arg, const struct skade_client *c)
+{
+    if (strcmp(c->label, "second") == 0)
+        *(uint64_t *)arg = c->requests;
+    return 0;
+}
+
+/* HELLO, APPEND_BEGIN, ROWS, APPEND_END: the daemon has all that the second will send. */
+static void await_second(skade *s)
+{
+    uint64_t requests = 0;
+    while (requests < 4)
+        kit_ok(s, skade_clients(s, note_second, &requests));
+}
+
+/* The first holds before its commit; meanwhile the table may be compacted, which gives appends another directory. */
+START_TEST(an_append_sent_again_while_it_is_under_way_gets_its_first_answer)
+{
+    static const char *points[] = { "store.linked", "log.commit", "store.linked", "store.linked" };
+    bool compacted = _i == 2, other_rows = _i == 3;
+    skade *s = kit_open();
+    skade_table t = kit_table(s, "t");
+    struct appender first, second;
+
+    kit_append(s, t, "a=1");
+    kit_hold(points[_i]);
+    start_appender(&first, t, "first", "v");
+    kit_await(points[_i]);
+    int held = kit_keep(points[_i]);
+    if (compacted)
+        kit_ok(s, skade_compact(s, t, NULL, NULL));
+    start_appender(&second, t, "second", other_rows ? "w" : "v");
+    await_second(s);
+    close(held);
+    end_appender(&first);
+    end_appender(&second);
+    ck_assert_int_eq(first.result, 0);
+    ck_assert_int_eq(second.result, other_rows ? SKADE_EINPUT : 0);
+    if (!other_rows)
+        ck_assert_mem_eq(&first.a, &second.a, sizeof first.a);
+    kit_rows(s, t, NULL, "a=1 k=v");
+    skade_close(s);
+}
+END_TEST
+
+/* The first comes to nothing: then the second is the first. */
+START_TEST(an_append_that_waited_for_one_that_failed_takes_its_place)
+{
+    skade *s = kit_open();
+    skade_table t = kit_table(s, "t");
+    struct appender first, second;
+
+    kit_hold("store.mark");
+    kit_hold("store.unlink");
+    start_appender(&first, t, "first", "v");
+    kit_await("store.mark");
+    int held = kit_keep("store.mark");
+    start_appender(&second, t, "second", "v");
+    await_second(s);
+    kit_point("store.link", "fail 28");
+    close(held);
+    kit_await("store.unlink");
+    kit_point("store.link", NULL);
+    kit_let_go("store.unlink");
+    end_appender(&first);
+    end_appender(&second);
+    ck_assert_int_eq(first.result, SKADE_EFULL);
+    ck_assert_int_eq(second.result, 0);
+    kit_rows(s, t, NULL, "k=v");
+    ck_assert_uint_eq(kit_files(t), 1);
+    skade_close(s);
+}
+END_TEST
+
 static void *commit(void *arg)
 {
     static int result;
@@ -663,6 +793,10 @@ Suite *client_append_suite(void)
         tcase_add_test(real, each_kind_of_table_refuses_the_others_way_in);
         tcase_add_test(real, a_refusal_is_heard_long_before_the_end);
         tcase_add_test(real, the_same_uuid_with_the_same_rows_gets_the_first_answer);
+        tcase_add_loop_test(real, an_append_sent_again_gets_its_first_answer_though_its_table_was_dropped, 0,
+                            3);
+        tcase_add_loop_test(real, an_append_sent_again_while_it_is_under_way_gets_its_first_answer, 0, 4);
+        tcase_add_test(real, an_append_that_waited_for_one_that_failed_takes_its_place);
         tcase_add_test(real, an_append_whose_connection_breaks_at_the_end_is_not_called_undone_too_early);
         tcase_add_test(real, other_calls_come_in_between);
         suite_add_tcase(suite, real);

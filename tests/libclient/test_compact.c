@@ -7,6 +7,7 @@
 
 #include "tools/cli_run.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -306,9 +307,66 @@ START_TEST(a_cancelled_compaction_changes_nothing)
     ck_assert_int_eq(c.result, -ECANCELED);
     kit_let_go("compact.scanned");
     kit_await_files(t, 10);
+    kit_await_no_dir(t, 1);
     kit_get(s, t, NULL, "k3", "3");
     struct skade_compacted made = compact(s, t, NULL);
     ck_assert_uint_eq(made.rows, 20);
+    skade_close(s);
+}
+END_TEST
+
+static void compacted_bytes_are_the_files(skade *s, skade_table t, const struct skade_compact_options *o,
+                                          unsigned from, unsigned to)
+{
+    int64_t before = kit_bytes(t, from);
+    struct skade_compacted c = compact(s, t, o);
+
+    ck_assert_int_eq((int64_t)c.bytes_before, before);
+    ck_assert_int_eq((int64_t)c.bytes_after, kit_bytes(t, to));
+}
+
+/* Of the manifest, too: before and after are what the directories hold. */
+START_TEST(bytes_before_and_after_are_those_on_disk)
+{
+    skade *s = kit_open();
+    skade_table t = kit_table(s, "t");
+    struct skade_compact_options o = options();
+    int seen = 0;
+
+    o.prune = _i == 1 ? keep_all : NULL;
+    o.prune_arg = &seen;
+    append_numbers(s, t, 0, 5);
+    compacted_bytes_are_the_files(s, t, &o, 0, 1);
+    append_numbers(s, t, 5, 9);
+    compacted_bytes_are_the_files(s, t, &o, 1, 2);
+    o.prune = NULL;
+    compacted_bytes_are_the_files(s, t, &o, 2, 2); /* nothing to do */
+    o.flags = SKADE_DRY_RUN;
+    o.target_size = 1 << 20;
+    struct skade_compacted c = compact(s, t, &o);
+    ck_assert_int_eq((int64_t)c.bytes_before, kit_bytes(t, 2));
+    ck_assert_uint_eq(c.files_after, 1);
+    ck_assert_int_eq((int64_t)c.bytes_after, kit_bytes(t, 2));
+    skade_close(s);
+}
+END_TEST
+
+/* One that can't write, or name its files, or whose callback ends it: its directory is gone when that is told. */
+START_TEST(a_compaction_that_came_to_nothing_leaves_no_directory)
+{
+    static const char *points[] = { "rows.write", "compact.link", "store.link", "log.commit" };
+    skade *s = kit_open();
+    skade_table t = kit_table(s, "t");
+
+    append_numbers(s, t, 0, 5);
+    kit_point(points[_i], "fail 28");
+    int r = skade_compact(s, t, NULL, NULL);
+    int64_t left = kit_bytes(t, 1);
+    kit_point(points[_i], NULL);
+    ck_assert_int_eq(r, _i == 1 ? -ENOSPC : SKADE_EFULL);
+    ck_assert_int_eq(left, -1);
+    ck_assert_uint_eq(compact(s, t, NULL).rows, 10);
+    ck_assert_int_gt(kit_bytes(t, 1), 0);
     skade_close(s);
 }
 END_TEST
@@ -508,6 +566,66 @@ START_TEST(others_come_and_go_while_a_callback_decides)
 }
 END_TEST
 
+static int note_compacting(void *arg, const char *name, uint64_t value, const char *unit, const char *kind,
+                           const char *help)
+{
+    (void)unit, (void)kind, (void)help;
+    if (strcmp(name, "compacting") == 0)
+        *(uint64_t *)arg = value;
+    return 0;
+}
+
+static uint64_t compacting(skade *s)
+{
+    uint64_t n = 0;
+    kit_ok(s, skade_stats(s, note_compacting, &n));
+    return n;
+}
+
+struct dropper {
+    skade *other;
+    bool dropped;
+};
+
+/* When the daemon knows of the compaction, drop its table, and go on when the daemon has ended it: no further row comes
+ * before. */
+static int drop_meanwhile(void *arg, const struct skade_row *row)
+{
+    struct dropper *d = arg;
+
+    (void)row;
+    if (d->dropped || !compacting(d->other))
+        return 1;
+    kit_ok(d->other, skade_drop(d->other, "t", NULL));
+    d->dropped = true;
+    while (compacting(d->other))
+        poll(NULL, 0, 1);
+    return 1;
+}
+
+START_TEST(a_callback_whose_table_is_dropped_is_not_waited_for)
+{
+    skade *s = kit_open();
+    skade_table t = kit_table(s, "t");
+    struct skade_compact_options o = options();
+    struct dropper d = { .other = kit_open() };
+    char *value = calloc(1, 300000);
+
+    for (int i = 0; i < 4; i++) {
+        kit_ok(s, skade_append_begin(s, t, NULL));
+        kit_ok(s, skade_append_put(s, NULL, 0, value, 300000));
+        kit_ok(s, skade_append_commit(s, NULL));
+    }
+    o.prune = drop_meanwhile;
+    o.prune_arg = &d;
+    ck_assert_int_eq(skade_compact(s, t, &o, NULL), SKADE_ECONFLICT);
+    ck_assert(d.dropped);
+    skade_close(d.other);
+    skade_close(s);
+    free(value);
+}
+END_TEST
+
 START_TEST(a_callback_that_ends_it_changes_nothing)
 {
     skade *s = kit_open();
@@ -525,6 +643,7 @@ START_TEST(a_callback_that_ends_it_changes_nothing)
     }
     ck_assert_int_eq(skade_compact(s, t, &o, NULL), _i == 1 ? -ECANCELED : -77);
     kit_await_files(t, 10);
+    kit_await_no_dir(t, 1);
     ck_assert_uint_eq(handle_counter(s, "connects"), 1);
     kit_get(s, t, NULL, "k3", "3");
     struct skade_compacted c = compact(s, t, NULL);
@@ -813,6 +932,9 @@ Suite *client_compact_suite(void)
         tcase_add_loop_test(real, a_callback_decides_row_by_row, 0, 3);
         tcase_add_test(real, rows_of_every_length_go_through_a_callback_as_they_are);
         tcase_add_test(real, others_come_and_go_while_a_callback_decides);
+        tcase_add_loop_test(real, bytes_before_and_after_are_those_on_disk, 0, 2);
+        tcase_add_loop_test(real, a_compaction_that_came_to_nothing_leaves_no_directory, 0, 4);
+        tcase_add_test(real, a_callback_whose_table_is_dropped_is_not_waited_for);
         tcase_add_loop_test(real, a_callback_that_ends_it_changes_nothing, 0, 2);
         tcase_add_test(real, what_waits_to_be_removed_is_told_and_removed_on_demand);
         suite_add_tcase(suite, real);
