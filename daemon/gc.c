@@ -18,14 +18,16 @@
 /* Names that a worker removes before the loop looks again. */
 #define REMOVE_SLICE 1000
 
-enum stage { STAGE_LISTING, STAGE_MEASURING, STAGE_WAITING, STAGE_REMOVING };
+/* KEPT: which files they are can't be told, so all stay; whoever asks to have them removed lets us look again. */
+enum stage { STAGE_LISTING, STAGE_MEASURING, STAGE_WAITING, STAGE_REMOVING, STAGE_KEPT };
 
 /* The files that one event took out of use. */
 struct retired {
     struct retired *next;
     struct gc *gc;
-    uint32_t table, n; /* n: whose directory is shown */
-    uint64_t seq;      /* of the event */
+    uint32_t table, n;               /* n: whose directory is shown */
+    uint64_t seq;                    /* of the event */
+    uint64_t after, up_to, base_seq; /* what it retired: commits in (after, up_to] and this base */
     int64_t retired_us;
     uint64_t due_ms;
     enum stage stage;
@@ -38,6 +40,7 @@ struct retired {
     uint64_t bytes;
     bool missing; /* some were removed before */
     int error;
+    struct errmsg msg; /* why it is kept */
 };
 
 struct asker {
@@ -60,6 +63,31 @@ static void answer_askers(struct gc *gc);
 
 /* ---- life of a retirement ---------------------------------------------------------------------------------------------- */
 
+static void forget_paths(struct retired *r)
+{
+    filelist_fini(&r->list);
+    for (size_t i = 0; i < r->count; i++)
+        free(r->paths[i]);
+    free(r->paths);
+    r->paths = NULL;
+    r->count = r->cap = 0;
+}
+
+/* What is measured is counted; LEFT: it is no more. */
+static void count_retired(const struct retired *r, bool left)
+{
+    struct control_page *page = r->gc->server->page;
+    uint64_t files = r->count - r->removed;
+
+    counter_add(page, COUNTER_retired_files, left ? files : (uint64_t)0 - files);
+    counter_add(page, COUNTER_retired_bytes, left ? r->bytes : (uint64_t)0 - r->bytes);
+}
+
+static bool is_measured(const struct retired *r)
+{
+    return r->stage != STAGE_LISTING && r->stage != STAGE_MEASURING;
+}
+
 static void retired_free(struct retired *r)
 {
     struct retired **link = &r->gc->first;
@@ -67,12 +95,9 @@ static void retired_free(struct retired *r)
     while (*link != r)
         link = &(*link)->next;
     *link = r->next;
-    counter_add(r->gc->server->page, COUNTER_retired_files, (uint64_t)0 - (r->count - r->removed));
-    counter_add(r->gc->server->page, COUNTER_retired_bytes, (uint64_t)0 - r->bytes);
-    filelist_fini(&r->list);
-    for (size_t i = 0; i < r->count; i++)
-        free(r->paths[i]);
-    free(r->paths);
+    if (is_measured(r))
+        count_retired(r, false);
+    forget_paths(r);
     free(r);
 }
 
@@ -82,7 +107,7 @@ static int add_path(struct retired *r, const char *path)
 
     if (lstat(path, &st) < 0) {
         r->missing = true;
-        return errno == ENOENT ? 0 : -errno;
+        return errno == ENOENT ? 0 : fail(&r->msg, -errno, "%s: %s", path, strerror(errno));
     }
     if (r->count == r->cap) {
         size_t cap = r->cap ? r->cap * 2 : 64;
@@ -106,17 +131,16 @@ static int add_base(struct retired *r, const char *path)
     struct manifest m;
     struct server *s = r->gc->server;
     char dir[LOCATION_MAX + 1], name[ENTRY_NAME_MAX], file[LOCATION_MAX + 1 + ENTRY_NAME_MAX];
-    struct errmsg msg = { "" };
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
     if (fd < 0) {
         r->missing = true;
-        return errno == ENOENT ? 0 : -errno;
+        return errno == ENOENT ? 0 : fail(&r->msg, -errno, "%s: %s", path, strerror(errno));
     }
-    int result = manifest_read(&m, fd, path, &s->origin, r->table, &msg);
+    int result = manifest_read(&m, fd, path, &s->origin, r->table, &r->msg);
     close(fd);
     if (result < 0) {
-        log_warning("retired files are kept: %s", msg.text);
+        add_path(r, path); /* of what it names nothing is known */
         return result;
     }
     snprintf(dir, sizeof dir, "%s", path);
@@ -135,9 +159,12 @@ static void run_measure(uv_work_t *work)
     struct retired *r = work->data;
 
     r->error = FAILPOINT("gc.measure");
-    for (size_t i = 0; r->error == 0 && i < r->list.count; i++)
-        r->error =
+    for (size_t i = 0; i < r->list.count && (r->error == 0 || r->msg.text[0]); i++) {
+        int result =
             r->list.files[i].base ? add_base(r, r->list.files[i].path) : add_path(r, r->list.files[i].path);
+        if (r->error == 0)
+            r->error = result;
+    }
 }
 
 /* In mode `normal` a mark stays until here; it is a second name of the same bytes. */
@@ -223,16 +250,25 @@ static void try_again_later(struct retired *r)
     r->due_ms = world.now_ms(&r->gc->server->loop) + (uint64_t)r->gc->server->config.gc_grace;
 }
 
+static void keep(struct retired *r)
+{
+    if (!r->msg.text[0])
+        fail(&r->msg, r->error, "its files can't be looked at: %s", error_text(r->error));
+    log_warning("retired files of table %" PRIu32 " are kept: %s; mend that, then: skadectl gc --now",
+                r->table, r->msg.text);
+    r->stage = STAGE_KEPT;
+}
+
 static void measured(struct retired *r)
 {
-    struct server *s = r->gc->server;
-
     if (r->missing)
         mark_collected(r);
-    counter_add(s->page, COUNTER_retired_files, r->count);
-    counter_add(s->page, COUNTER_retired_bytes, r->bytes);
     filelist_fini(&r->list);
-    r->stage = STAGE_WAITING;
+    if (r->error < 0)
+        keep(r);
+    else
+        r->stage = STAGE_WAITING;
+    count_retired(r, true);
 }
 
 static void tell_removed(struct retired *r)
@@ -254,12 +290,9 @@ static void advance(struct retired *r)
         return;
     }
     if (r->stage == STAGE_MEASURING) {
-        if (r->error < 0)
-            log_warning("retired files of table %" PRIu32 ": %s", r->table, error_text(r->error));
-        bool bad = r->error < 0;
         measured(r);
-        if (bad || r->count == 0) {
-            retired_free(r);    /* looked at again at the next start */
+        if (r->stage == STAGE_WAITING && r->count == 0) {
+            retired_free(r);
         } else if (may_go(r)) { /* who asked to have it removed at once waits for that */
             remove_now(r);
             return;
@@ -284,17 +317,38 @@ static void listed(struct filelist *l)
 {
     struct retired *r = l->owner;
 
-    if (l->error < 0 || r->gc->stopping) {
-        if (!r->gc->stopping)
-            log_warning("retired files of table %" PRIu32 " can't be listed: %s", r->table,
-                        error_text(l->error));
+    if (r->gc->stopping) {
         struct gc *gc = r->gc;
         retired_free(r);
         answer_askers(gc);
         return;
     }
+    if (l->error < 0) {
+        r->error = l->error;
+        keep(r);
+        answer_askers(r->gc);
+        return;
+    }
     r->stage = STAGE_MEASURING;
     start_work(r, run_measure);
+}
+
+/* Which files are they, and which are there?  In the end they wait, or are kept. */
+static void look(struct retired *r)
+{
+    forget_paths(r);
+    r->bytes = 0;
+    r->error = 0;
+    r->msg.text[0] = 0;
+    r->stage = STAGE_LISTING;
+    r->list = (struct filelist){ .server = r->gc->server,
+                                 .table = r->table,
+                                 .after = r->after,
+                                 .seq = r->up_to,
+                                 .base_seq = r->base_seq,
+                                 .owner = r,
+                                 .done = listed };
+    filelist_start(&r->list);
 }
 
 /* A retirement by event SEQ of T: commits in (AFTER, UP_TO] and the base BASE. */
@@ -314,18 +368,14 @@ static void add(struct gc *gc, const struct table *t, uint64_t seq, uint64_t up_
     r->table = t->number;
     r->n = number;
     r->seq = seq;
-    r->retired_us = retired_us;
+    r->after = base ? base->watermark : 0;
+    r->up_to = up_to;
+    r->base_seq = base ? base->seq : 0;
+    r->retired_us = retired_us ? retired_us : server_now_us();
     r->due_ms = world.now_ms(&gc->server->loop) + (uint64_t)gc->server->config.gc_grace;
     r->next = gc->first;
     gc->first = r;
-    r->list = (struct filelist){ .server = gc->server,
-                                 .table = t->number,
-                                 .after = base ? base->watermark : 0,
-                                 .seq = up_to,
-                                 .base_seq = base ? base->seq : 0,
-                                 .owner = r,
-                                 .done = listed };
-    filelist_start(&r->list);
+    look(r);
 }
 
 void gc_retired(struct server *s, const struct event *e)
@@ -335,7 +385,7 @@ void gc_retired(struct server *s, const struct event *e)
     if (!s->gc || !t || t->kind != TABLE_STORED)
         return;
     if (e->kind == EVENT_COMPACT)
-        add(s->gc, t, e->seq, e->watermark, server_now_us());
+        add(s->gc, t, e->seq, e->watermark, t->retirements[t->retirements_count - 1].time_us);
     else if (e->kind == EVENT_DROP)
         add(s->gc, t, e->seq, e->seq, e->time_us);
 }
@@ -372,12 +422,12 @@ static void look_at(struct gc *gc, struct table *t)
         if (!t->retirements[i].compaction)
             continue;
         if (k++ >= oldest)
-            add(gc, t, t->retirements[i].seq, t->retirements[i].watermark, server_now_us());
+            add(gc, t, t->retirements[i].seq, t->retirements[i].watermark, t->retirements[i].time_us);
         else
             t->collected_seq = t->retirements[i].seq;
     }
     if (t->dropped_seq != SEQ_MAX && oldest != UINT32_MAX)
-        add(gc, t, t->dropped_seq, t->dropped_seq, server_now_us());
+        add(gc, t, t->dropped_seq, t->dropped_seq, t->dropped_us);
     else if (t->dropped_seq != SEQ_MAX)
         t->collected_seq = t->dropped_seq;
 }
@@ -404,11 +454,13 @@ static bool concerns(const struct asker *a, const struct retired *r)
 static void put_row(struct session *s, const struct retired *r)
 {
     const struct server *server = s->server;
-    char dir[OPTION_TEXT_MAX + 64], waiting[96] = "";
+    char dir[OPTION_TEXT_MAX + 64], waiting[sizeof r->msg.text + 16] = "";
     uint64_t now = world.now_ms(&server->loop);
     size_t leases = holders(r);
 
-    if (leases)
+    if (r->stage == STAGE_KEPT)
+        snprintf(waiting, sizeof waiting, "kept: %s", r->msg.text);
+    else if (leases)
         snprintf(waiting, sizeof waiting, "%zu lease%s", leases, leases == 1 ? "" : "s");
     else if (r->due_ms > now)
         snprintf(waiting, sizeof waiting, "grace window");
@@ -450,7 +502,7 @@ static void answer(struct gc *gc, const struct asker *a)
 static bool busy(const struct gc *gc, const struct asker *a)
 {
     for (const struct retired *r = gc->first; r; r = r->next)
-        if (concerns(a, r) && r->stage != STAGE_WAITING)
+        if (concerns(a, r) && r->stage != STAGE_WAITING && r->stage != STAGE_KEPT)
             return true;
     return false;
 }
@@ -517,6 +569,16 @@ void gc_leave(struct session *s)
     }
 }
 
+/* Without the grace window; and what was kept is looked at again, somebody may have mended what was wrong. */
+static void hurry(struct retired *r)
+{
+    r->due_ms = 0;
+    if (r->stage != STAGE_KEPT)
+        return;
+    count_retired(r, false);
+    look(r);
+}
+
 void gc_ask(struct session *s, uint64_t request, const struct msg_gc *m)
 {
     struct gc *gc = s->server->gc;
@@ -531,7 +593,7 @@ void gc_ask(struct session *s, uint64_t request, const struct msg_gc *m)
     s->inflight++;
     for (struct retired *r = gc->first; m->now && r; r = r->next)
         if (concerns(a, r))
-            r->due_ms = 0;
+            hurry(r);
     answer_askers(gc);
 }
 
@@ -554,7 +616,7 @@ bool gc_stop(struct server *s)
     gc->stopping = true;
     for (struct retired *r = gc->first, *next; r; r = next) {
         next = r->next;
-        if (r->stage == STAGE_WAITING) {
+        if (r->stage == STAGE_WAITING || r->stage == STAGE_KEPT) {
             retired_free(r);
             continue;
         }

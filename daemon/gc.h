@@ -4,7 +4,8 @@
  * A retirement waits for the grace window (option gc_grace) and for the last lease on the table whose moment is before
  * it.  Which files it retired follows from the log: those of the commits that it covers and of the base before.  Only
  * these names are ever removed.  After a start the retirements of the log are looked at again: a full grace window
- * passes before anything is removed.
+ * passes before anything is removed.  When a manifest doesn't tell which files it names, all of its retirement are kept
+ * and listed with the reason, until somebody mends it and asks for a collection, or the next start.
  *
  * Belongs to the loop; names are removed by a worker.
  */

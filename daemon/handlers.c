@@ -271,6 +271,7 @@ static void put_event(struct session *s, const struct event *e)
 {
     const struct ledger *l = s->server->ledger;
     struct bytes name = ledger_name_at(l, e->table, e->seq);
+    bool is_told = e->kind == EVENT_CREATE || e->kind == EVENT_RENAME; /* see messages.def */
     struct item_event item = { .seq = e->seq,
                                .kind = e->kind,
                                .flags = e->flags,
@@ -281,7 +282,7 @@ static void put_event(struct session *s, const struct event *e)
                                .uuid = e->uuid,
                                .name = name,
                                .text = e->text,
-                               .text2 = e->text2 };
+                               .text2 = is_told ? e->text2 : (struct bytes){ "", 0 } };
     wire_put_event(&s->out, &item);
 }
 

@@ -2,8 +2,10 @@
 
 #include "checksum.h"
 #include "stored_table.h"
+#include "timefmt.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <inttypes.h>
 
 /*
@@ -158,6 +160,7 @@ int judge_compact(struct group *g, struct change *c)
     struct server *s = g->committer->server;
     uint32_t number;
     uint64_t by;
+    char when[TIME_FORMAT_MAX];
     struct event e = { .kind = EVENT_COMPACT,
                        .flags = EVENT_INTRODUCES | EVENT_MOVES_HEAD | EVENT_HAS_SNAPSHOT,
                        .table = c->table,
@@ -178,7 +181,8 @@ int judge_compact(struct group *g, struct change *c)
     if (table_watermark(t, SEQ_MAX, &by) > c->compaction.at)
         return refuse(c, SKADE_ECONFLICT,
                       "commits that came after its snapshot were expired meanwhile; compact the table again");
-    int r = add_single(g, c, &e);
+    e.text2 = change_text(c, bytes_of(time_format(server_now_us(), when)));
+    int r = e.text2.data ? add_single(g, c, &e) : refuse(c, -ENOMEM, "no memory");
     if (r < 0)
         return r;
     g->events[g->count - 1].time_us = c->compaction.time_us;

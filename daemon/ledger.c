@@ -1,6 +1,7 @@
 #include "ledger.h"
 
 #include "checksum.h"
+#include "timefmt.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -407,13 +408,26 @@ static int add_table(struct ledger *l, const struct event *e)
     return 0;
 }
 
+static int64_t when(const struct event *e)
+{
+    char text[TIME_FORMAT_MAX] = "";
+    int64_t us = 0;
+
+    if (e->kind != EVENT_COMPACT)
+        return e->time_us;
+    if (e->text2.len < sizeof text)
+        memcpy(text, e->text2.data, e->text2.len);
+    return time_parse(text, &us) == 0 ? us : 0;
+}
+
 static int add_retirement(struct table *t, const struct event *e)
 {
     struct retirement *more = realloc(t->retirements, (t->retirements_count + 1) * sizeof *more);
     if (!more)
         return -ENOMEM;
     t->retirements = more;
-    more[t->retirements_count++] = (struct retirement){ e->seq, e->watermark, e->kind == EVENT_COMPACT };
+    more[t->retirements_count++] =
+        (struct retirement){ e->seq, e->watermark, e->kind == EVENT_COMPACT, when(e) };
     return 0;
 }
 
@@ -524,6 +538,7 @@ static int apply_kind(struct ledger *l, const struct event *e, bool replay, cons
     case EVENT_DROP:
         name_end(l, t, e->seq);
         t->dropped_seq = e->seq;
+        t->dropped_us = e->time_us;
         l->living--;
         return 0;
     case EVENT_EXPIRE:

@@ -36,6 +36,7 @@ struct retirement {
     uint64_t seq;
     uint64_t watermark;
     bool compaction;
+    int64_t time_us; /* when that was, by the clock; 0: the log doesn't tell */
 };
 
 struct head {
@@ -51,6 +52,7 @@ struct table {
     uint32_t kind; /* enum root_kind */
     uint64_t created_seq;
     uint64_t dropped_seq; /* SEQ_MAX while it lives */
+    int64_t dropped_us;
     struct head head;
     uint64_t snapshots;   /* that can be resolved */
     uint64_t tail_last;   /* its newest commit in the tail; 0: none */

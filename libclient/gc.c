@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#define WAITING_MAX 256u
+#define WAITING_MAX 640u
 
 static const char *copy_text(char *to, size_t cap, struct bytes from)
 {

@@ -579,8 +579,10 @@ struct skade_garbage {
 typedef int (*skade_garbage_fn)(void *arg, const struct skade_garbage *g);
 
 enum { SKADE_GC_NOW = 1 };
-/* What is retired and not removed yet, of TABLE (0: all).  SKADE_GC_NOW: remove now what no lease holds,
- * without waiting for the grace window, then tell what is left.  Number, what FN returned, or negative. */
+/* What is retired and not removed yet, of TABLE (also of a dropped one; 0: all): when it was retired, when the grace
+ * window ends that began then or with the daemon's start, and what it waits for.  "kept: ..." are files that can't be
+ * told apart, since a manifest is damaged; they stay until that is mended.  SKADE_GC_NOW: remove now what no lease
+ * holds, without waiting for the grace window, and look again at what is kept, then tell what is left.  Number, what FN returned, or negative. */
 SKADE_API int64_t skade_gc(skade *s, skade_table table, unsigned flags, skade_garbage_fn fn, void *arg);
 
 /* ---- administration ------------------------------------------------------------------------------------ */

@@ -10,8 +10,10 @@
  *   CREATE   a new number name            URI or empty     -                  STORED when text2 is empty
  *   RENAME   the table    new name        old name         -                  -
  *   DROP     the table    name            -                -                  -
- *   COMPACT  the table    location        -                last retired seq   INTRODUCES, MOVES_HEAD, HAS_SNAPSHOT
+ *   COMPACT  the table    location        when (RFC 3339)  last retired seq   INTRODUCES, MOVES_HEAD, HAS_SNAPSHOT
  *   EXPIRE   the table    -               -                last retired seq   -
+ *
+ * The time of a COMPACT is that of the snapshot whose place it takes; when it came to be, only text2 says.
  */
 #ifndef SKADE_EVENT_H
 #define SKADE_EVENT_H

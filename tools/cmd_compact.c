@@ -180,15 +180,56 @@ static int print_garbage(void *arg, const struct skade_garbage *g)
     return ctl_row(c);
 }
 
+/* Tables that are asked for, where no living one bears the name: dropped ones of that name, or the one of that number. */
+struct wanted {
+    const char *name;
+    uint64_t number; /* 0: NAME is none */
+    skade_table tables[64];
+    size_t count;
+};
+
+static int note_wanted(void *arg, const struct skade_garbage *g)
+{
+    struct wanted *w = arg;
+
+    if (strcmp(g->name, w->name) != 0 && g->table != w->number)
+        return 0;
+    for (size_t i = 0; i < w->count; i++)
+        if (w->tables[i] == g->table)
+            return 0;
+    w->tables[w->count++] = g->table;
+    return w->count == sizeof w->tables / sizeof w->tables[0];
+}
+
+static int find_tables(struct ctl *c, const char *name, struct wanted *w)
+{
+    int r = skade_find_table(c->s, name, &w->tables[0]);
+    if (r < 0)
+        return ctl_fail(c, name, r);
+    w->count = (size_t)r;
+    w->name = name;
+    if (r == 1)
+        return 0;
+    if (parse_uint64(name, &w->number) < 0)
+        w->number = 0;
+    int64_t told = skade_gc(c->s, 0, 0, note_wanted, w);
+    if (told < 0)
+        return ctl_fail(c, name, (int)told);
+    return w->count ? 0
+                    : ctl_fail_with(c, SKADE_ENOTABLE,
+                                    "there is no table '%s', and none that was dropped has files left", name);
+}
+
 int cmd_gc(struct ctl *c)
 {
-    skade_table table = 0;
-    int code = c->args.count ? ctl_find_table(c, c->args.operands[0], &table) : 0;
+    const char *name = c->args.count ? c->args.operands[0] : NULL;
+    unsigned flags = args_flag(&c->args, "now") ? SKADE_GC_NOW : 0;
+    struct wanted w = { .count = 1 }; /* table 0: all */
 
-    if (code != 0)
-        return code;
-    int64_t r = skade_gc(c->s, table, args_flag(&c->args, "now") ? SKADE_GC_NOW : 0, print_garbage, c);
-    if (r < 0)
-        return ctl_fail(c, c->args.count ? c->args.operands[0] : NULL, (int)r);
-    return 0;
+    int code = name ? find_tables(c, name, &w) : 0;
+    for (size_t i = 0; code == 0 && i < w.count; i++) {
+        int64_t r = skade_gc(c->s, w.tables[i], flags, print_garbage, c);
+        code = r < 0 ? ctl_fail(c, name, (int)r) : 0;
+    }
+    return code;
 }
