@@ -63,8 +63,8 @@ struct compaction {
 struct compaction *compaction_make(struct server *s, struct table *t, const struct uuid *uuid,
                                    const struct wire_list *rules, int *error, struct errmsg *msg);
 
-/* The job that runs for TABLE, or NULL. */
-struct compaction *compaction_find(const struct server *s, uint32_t table);
+/* The job that runs for TABLE, or the dry run, or NULL. */
+struct compaction *compaction_find(const struct server *s, uint32_t table, bool dry_run);
 
 int compaction_check_sizes(uint64_t target_size, uint32_t block_size, int32_t level, struct errmsg *msg);
 

@@ -238,7 +238,7 @@ static int open_job(struct session *s, const struct msg_compact_begin *m, struct
         r = compaction_check_sizes(m->target_size, m->block_size, m->level, msg);
     if (r == 0 && uuid_is_zero(&m->uuid))
         r = fail(msg, SKADE_EINPUT, "a compaction needs a uuid");
-    if (r == 0 && compaction_find(server, lease->table))
+    if (r == 0 && compaction_find(server, lease->table, false))
         r = fail(msg, SKADE_EBUSY, "the table is being compacted");
     if (r == 0)
         st->job = compaction_make(server, t, &m->uuid, NULL, &r, msg);

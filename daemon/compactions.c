@@ -20,18 +20,13 @@
 
 /* ---- waiters --------------------------------------------------------------------------------------------------------- */
 
-struct compaction *compaction_find(const struct server *s, uint32_t table)
+struct compaction *compaction_find(const struct server *s, uint32_t table, bool dry_run)
 {
     struct compaction *c = s->compactions;
 
-    while (c && c->table != table)
+    while (c && (c->table != table || c->rewrite.dry_run != dry_run))
         c = c->next;
     return c;
-}
-
-bool compaction_runs(const struct server *s, uint32_t table)
-{
-    return compaction_find(s, table) != NULL;
 }
 
 int compaction_add_waiter(struct compaction *c, struct session *s, uint64_t request, bool joined)
@@ -83,16 +78,20 @@ static void keep_waiting(const struct compaction *c, struct waiter *w)
     tell_waiter(c, w);
 }
 
-void compaction_table_dropped(const struct server *s, uint32_t table)
+static void stop_since_dropped(struct compaction *c)
 {
-    struct compaction *c = compaction_find(s, table);
-
     if (!c || c->submitted)
         return;
     c->dropped = true;
     cancel(c);
     if (c->arriving)
         compaction_stream_stop(c, SKADE_ECONFLICT, "the table was dropped meanwhile");
+}
+
+void compaction_table_dropped(const struct server *s, uint32_t table)
+{
+    stop_since_dropped(compaction_find(s, table, false));
+    stop_since_dropped(compaction_find(s, table, true));
 }
 
 bool compaction_leave(struct session *s, uint64_t request)
@@ -480,8 +479,9 @@ static void rewrite_thread(void *arg)
     /* Readers and writers come first. */
     if (sched_setscheduler(0, SCHED_BATCH, &idle) == 0)
         setpriority(PRIO_PROCESS, (id_t)gettid(), 10);
-    /* A dry run's files have no names: it needs no directory of its own. */
-    c->dir = store_dir(c->server->store, c->table, c->number + !c->rewrite.dry_run, &c->rewrite.msg);
+    /* A dry run writes nothing. */
+    c->dir = c->rewrite.dry_run ? store_root(c->server->store, &c->rewrite.msg)
+                                : store_dir(c->server->store, c->table, c->number + 1, &c->rewrite.msg);
     c->rewrite.dir = c->dir;
     if (c->dir < 0)
         c->rewrite.error = c->dir;
@@ -744,15 +744,13 @@ static int check_request(const struct server *s, const struct msg_compact *m, st
         return fail(msg, SKADE_ECONFLICT, "the compaction of the table that was running is over; try again");
     if (running && running->cancelled)
         return fail(msg, SKADE_EBUSY, "a cancelled compaction of the table is still ending; try again");
-    if (running && (m->mode == COMPACT_DRY_RUN) != running->rewrite.dry_run)
-        return fail(msg, SKADE_EBUSY, "the table is being compacted%s; try again when that is done",
-                    running->rewrite.dry_run ? " (a dry run)" : "");
     return 0;
 }
 
 void compaction_ask(struct session *s, uint64_t request, const struct msg_compact *m)
 {
-    struct compaction *running = compaction_find(s->server, m->table), *c = running;
+    bool dry_run = m->mode == COMPACT_DRY_RUN;
+    struct compaction *running = compaction_find(s->server, m->table, dry_run), *c = running;
     struct errmsg msg = { "" };
     struct table *t = NULL;
 
@@ -781,7 +779,7 @@ void compaction_ask(struct session *s, uint64_t request, const struct msg_compac
     }
     if (running)
         return;
-    c->rewrite.dry_run = m->mode == COMPACT_DRY_RUN;
+    c->rewrite.dry_run = dry_run;
     c->rewrite.target_size = m->target_size;
     c->rewrite.block_size = m->block_size;
     c->rewrite.level = m->level;
@@ -818,7 +816,7 @@ void compaction_consider(struct server *s, struct table *t)
 
     if (!config->compact_auto.text[0] || t->since_compaction < (uint64_t)config->compact_commits ||
         s->stopping || t->dropped_seq != SEQ_MAX || s->readonly[0] ||
-        world.now_ms(&s->loop) < t->cooldown_ms || compaction_find(s, t->number) ||
+        world.now_ms(&s->loop) < t->cooldown_ms || compaction_find(s, t->number, false) ||
         !listed_name(config->compact_auto.text, ledger_name_at(s->ledger, t->number, SEQ_MAX)))
         return;
     struct compaction *c = NULL;

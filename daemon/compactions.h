@@ -6,9 +6,10 @@
  *   linking      a worker gives the files their names
  *   judging      the committer swaps, or says what came in between
  *
- * One job per table.  Whoever asks for a table that is being compacted joins and gets the same answer.  A job ends when
- * its last waiter leaves; nothing of it was ever visible.  The rows come from the job's own scan or, for
- * COMPACT_BEGIN, from the session that runs the callback.
+ * One job per table, and one dry run beside it, which has a hold of its own on the files and changes nothing.  Whoever
+ * asks for a table that is being compacted joins and gets the same answer.  A job ends when its last waiter leaves;
+ * nothing of it was ever visible.  The rows come from the job's own scan or, for COMPACT_BEGIN, from the session that
+ * runs the callback.
  *
  * Belongs to the loop; the rewriting threads work on what struct rewrite gives them.
  */
@@ -36,9 +37,6 @@ void compaction_consider(struct server *s, struct table *t);
 
 /* TABLE was dropped: what compacts it need not go on. */
 void compaction_table_dropped(const struct server *s, uint32_t table);
-
-/* Is TABLE being compacted? */
-bool compaction_runs(const struct server *s, uint32_t table);
 
 /* Each second: tell progress; begin what is to be done by itself. */
 void compactions_tick(struct server *s);

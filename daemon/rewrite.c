@@ -12,6 +12,8 @@
 #define SAMPLE_SKIP 7u
 /* A dry run of so few bytes compresses everything. */
 #define SAMPLE_ALL (32u << 20)
+/* Of a value that comes in pieces a dry run compresses so much. */
+#define SAMPLE_LONG (4u << 20)
 /* Counters that others watch are brought up to date so often. */
 #define TELL_ROWS 256u
 
@@ -97,6 +99,7 @@ struct part_job {
     bool running;
     bool sample; /* only some of the rows are written */
     struct rows_out out;
+    uint64_t sampled_bytes; /* of a dry run: of files that were filled, and are gone again */
     uint64_t rows, rows_pruned, raw_bytes, told_bytes;
     int error;
     struct errmsg msg;
@@ -104,9 +107,13 @@ struct part_job {
 
 void rewrite_settings(const struct rewrite *rw, struct rows_out *ret)
 {
+    size_t memory = rw->memory / (4 * rw->threads);
+
+    /* Of a sample the file and what sorts its keys are in memory together. */
     *ret = (struct rows_out){ .store = rw->store,
                               .dir = rw->dir,
-                              .target_size = rw->dry_run ? UINT64_MAX : rw->target_size,
+                              .in_memory = rw->dry_run,
+                              .target_size = rw->dry_run ? memory / 2 : rw->target_size,
                               .fd = -1,
                               .options = { .log = rw->log,
                                            .uuid = rw->uuid,
@@ -114,22 +121,33 @@ void rewrite_settings(const struct rewrite *rw, struct rows_out *ret)
                                            .seen_seq = rw->seen_seq,
                                            .block_size = rw->block_size,
                                            .level = rw->level,
-                                           .memory = rw->memory / (4 * rw->threads),
+                                           .memory = memory,
                                            .temp_dir = rw->dir } };
 }
 
+static int write_piece(struct part_job *job, struct rowset_cursor *cursor, uint64_t off, char *buffer,
+                       size_t len)
+{
+    int r = FAILPOINT("compact.piece");
+
+    if (r == 0 && is_cancelled(job->rw))
+        r = -ECANCELED;
+    if (r == 0)
+        r = rowset_value_read(cursor, off, buffer, len, &job->msg);
+    return r < 0 ? r : rows_out_piece(&job->out, buffer, len, &job->msg);
+}
+
+/* However long it is, it can be cancelled; and a sample has only its beginning. */
 static int write_long(struct part_job *job, struct rowset_cursor *cursor, const struct row *row)
 {
     char *buffer = malloc(ROW_WHOLE);
-    int r = buffer
-                ? rows_out_put(&job->out, row->flags, row->key, NULL, row->value_len, row->time_us, &job->msg)
-                : fail(&job->msg, -ENOMEM, "no memory");
+    uint64_t end = job->rw->dry_run && row->value_len > SAMPLE_LONG ? SAMPLE_LONG : row->value_len;
+    int r = buffer ? rows_out_put(&job->out, row->flags, row->key, NULL, end, row->time_us, &job->msg)
+                   : fail(&job->msg, -ENOMEM, "no memory");
 
-    for (uint64_t off = 0; r == 0 && off < row->value_len;) {
-        size_t len = row->value_len - off < ROW_WHOLE ? (size_t)(row->value_len - off) : ROW_WHOLE;
-        r = rowset_value_read(cursor, off, buffer, len, &job->msg);
-        if (r >= 0)
-            r = rows_out_piece(&job->out, buffer, len, &job->msg);
+    for (uint64_t off = 0; r == 0 && off < end;) {
+        size_t len = end - off < ROW_WHOLE ? (size_t)(end - off) : ROW_WHOLE;
+        r = write_piece(job, cursor, off, buffer, len);
         off += len;
     }
     free(buffer);
@@ -142,6 +160,17 @@ static int write_row(struct part_job *job, struct rowset_cursor *cursor, const s
         return write_long(job, cursor, row);
     return rows_out_put(&job->out, row->flags, row->key, row->value_len ? row->value : "", row->value_len,
                         row->time_us, &job->msg);
+}
+
+/* All that a dry run wants to know of a file that is full is its size. */
+static void measure_sample(struct part_job *job)
+{
+    struct rows_out *out = &job->out;
+
+    while (job->rw->dry_run && out->count) {
+        job->sampled_bytes += out->outputs[--out->count].entry.size;
+        close(out->outputs[out->count].fd);
+    }
 }
 
 /* Is this row one of those that a dry run compresses? */
@@ -160,6 +189,7 @@ static int take_row(struct part_job *job, struct rowset_cursor *cursor, const st
     }
     if (in_sample(job))
         r = write_row(job, cursor, row);
+    measure_sample(job);
     job->rows++;
     job->raw_bytes += row->key.len + row->value_len;
     return r;
@@ -167,7 +197,7 @@ static int take_row(struct part_job *job, struct rowset_cursor *cursor, const st
 
 static void tell_bytes(struct part_job *job)
 {
-    uint64_t bytes = rows_out_bytes(&job->out);
+    uint64_t bytes = job->sampled_bytes + rows_out_bytes(&job->out);
 
     atomic_fetch_add_explicit(&job->rw->bytes_written, bytes - job->told_bytes, memory_order_relaxed);
     job->told_bytes = bytes;
@@ -205,6 +235,7 @@ static void run_part(struct part_job *job)
         r = FAILPOINT("compact.scanned");
     if (r >= 0)
         r = rows_out_finish(&job->out, &job->msg);
+    measure_sample(job);
     if (r >= 0)
         r = verify_outputs(rw, job->out.outputs, job->out.count, &job->msg);
     job->error = r < 0 ? r : 0;
@@ -292,6 +323,7 @@ static int run_parts(struct rewrite *rw, struct rowset *set, bool sample)
         rw->rows += jobs[i].rows;
         rw->rows_pruned += jobs[i].rows_pruned;
         rw->raw_bytes += jobs[i].raw_bytes;
+        rw->bytes_after += jobs[i].sampled_bytes;
         sampled += jobs[i].out.raw_bytes;
     }
     for (unsigned i = 0; r == 0 && i < rw->threads; i++)

@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 /* What the index will take for a row with a key: hash, place, and its share of the tree above. */
@@ -13,10 +15,30 @@ static uint64_t size_so_far(const struct rows_out *out)
     return rows_writer_bytes(out->writer) + out->keyed * INDEX_BYTES;
 }
 
+/* A writer spills what it knows of blocks when there are 8192.  So many rows, or bytes, are fewer: of the smallest
+ * blocks, and with rows that leave most of a block empty. */
+#define SAMPLE_FILE_ROWS (1u << 20)
+#define SAMPLE_FILE_RAW (8u << 20)
+
+static bool is_full(const struct rows_out *out)
+{
+    return size_so_far(out) >= out->target_size ||
+           (out->in_memory && (out->rows - out->rows_before >= SAMPLE_FILE_ROWS ||
+                               out->raw_bytes - out->raw_before >= SAMPLE_FILE_RAW));
+}
+
+static int open_memory(struct errmsg *msg)
+{
+    int fd = memfd_create("skade-sample", MFD_CLOEXEC);
+    return fd < 0 ? fail(msg, -errno, "no memory for a sample: %s", strerror(errno)) : fd;
+}
+
 static int open_file(struct rows_out *out, struct errmsg *msg)
 {
     out->keyed = 0;
-    out->fd = store_temp(out->store, out->dir, msg);
+    out->rows_before = out->rows;
+    out->raw_before = out->raw_bytes;
+    out->fd = out->in_memory ? open_memory(msg) : store_temp(out->store, out->dir, msg);
     return out->fd < 0 ? out->fd : rows_writer_open(&out->writer, out->fd, &out->options, msg);
 }
 
@@ -48,7 +70,7 @@ int rows_out_put(struct rows_out *out, unsigned flags, struct bytes key, const v
     int r = 0;
 
     /* Looked at before a row, not behind it: its value may still be coming. */
-    if (out->writer && size_so_far(out) >= out->target_size)
+    if (out->writer && is_full(out))
         r = seal_file(out, msg);
     if (r == 0 && !out->writer)
         r = open_file(out, msg);

@@ -20,7 +20,8 @@ struct rows_out {
     struct store *store;
     int dir;
     struct rows_writer_options options; /* of each file */
-    uint64_t target_size;               /* UINT64_MAX: one file */
+    uint64_t target_size;
+    bool in_memory; /* a sample: files need no disk, and are so small that nothing is spilled to one either */
 
     /* what came of it */
     struct output *outputs;
@@ -29,7 +30,8 @@ struct rows_out {
 
     /* in between */
     struct rows_writer *writer;
-    uint64_t keyed; /* rows with a key, of this file */
+    uint64_t keyed;                   /* rows with a key, of this file */
+    uint64_t rows_before, raw_before; /* it */
     int fd;
 };
 

@@ -234,7 +234,7 @@ static int try_compact(struct job *j, struct attempt *a)
 }
 
 /* As with a release: a broken connection is one more try, and a daemon that is away is waited for.  So is a compaction
- * that can't be joined, a cancelled one or a dry run. */
+ * that can't be joined since it was cancelled. */
 static bool try_again(struct job *j, struct attempt *a, int r)
 {
     skade *s = j->s;
@@ -319,6 +319,8 @@ static int send_long(struct job *j, struct rowset_cursor *c, const struct row *r
         r = rowset_value_read(c, off, piece, n, &s->msg);
         if (r == 0)
             r = upload_write(s, piece, n);
+        if (r == 0 && clock_ms() - j->told >= PROGRESS_MS && tell_progress(j) != 0)
+            r = cancelled(s);
         off += n;
     }
     return r < 0 ? r : upload_row_end(s);

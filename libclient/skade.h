@@ -507,7 +507,7 @@ typedef int (*skade_prune_fn)(void *arg, const struct skade_row *row);
 typedef int (*skade_progress_fn)(void *arg, uint64_t rows_done, uint64_t rows_total, uint64_t bytes_written);
 
 enum {
-    SKADE_DRY_RUN = 1, /* only say what it would do */
+    SKADE_DRY_RUN = 1, /* only say what it would do: needs no disk, and runs beside a compaction of the table */
     SKADE_NO_WAIT =
         2 /* begin it, and return at once with figures that are all 0; it goes on without anyone waiting */
 };

@@ -154,7 +154,8 @@ void kit_get(skade *s, skade_table t, const struct skade_scan_options *options, 
 
 /* ---- files ---------------------------------------------------------------------------------------------------- */
 
-static size_t count_files(const char *path)
+/* Marks go after the answer, some time: they count only when they are asked for. */
+static size_t count_names(const char *path, bool marks)
 {
     char inner[512];
     size_t n = 0;
@@ -162,23 +163,35 @@ static size_t count_files(const char *path)
 
     DIR *d = opendir(path);
     for (struct dirent *e; d && (e = readdir(d));) {
-        if (e->d_name[0] == '.' || strstr(e->d_name, ".pending")) /* which goes after the answer, some time */
+        if (e->d_name[0] == '.')
             continue;
         snprintf(inner, sizeof inner, "%s/%s", path, e->d_name);
         if (lstat(inner, &st) == 0)
-            n += S_ISDIR(st.st_mode) ? count_files(inner) : 1;
+            n += S_ISDIR(st.st_mode) ? count_names(inner, marks)
+                                     : (strstr(e->d_name, ".pending") != NULL) == marks;
     }
     if (d)
         closedir(d);
     return n;
 }
 
-size_t kit_files(skade_table t)
+static size_t count_of(skade_table t, bool marks)
 {
     char path[256];
 
     snprintf(path, sizeof path, "%s/data/tables/%u", cli_dir(), t);
-    return count_files(path);
+    return count_names(path, marks);
+}
+
+size_t kit_files(skade_table t)
+{
+    return count_of(t, false);
+}
+
+void kit_await_settled(skade_table t)
+{
+    while (count_of(t, true) != 0)
+        poll(NULL, 0, 1);
 }
 
 int64_t kit_bytes(skade_table t, unsigned n)
@@ -260,4 +273,15 @@ void kit_point(const char *point, const char *text)
     fputs(text, f);
     fclose(f);
     ck_assert_int_eq(rename(fresh, point_path(point)), 0); /* there is no moment with half of it */
+}
+
+char *kit_point_text(const char *point)
+{
+    char text[128] = "";
+
+    FILE *f = fopen(point_path(point), "re");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_ptr_nonnull(fgets(text, sizeof text, f));
+    fclose(f);
+    return strdup(text);
 }

@@ -45,6 +45,8 @@ int64_t kit_bytes(skade_table t, unsigned n);
 void kit_await_no_dir(skade_table t, unsigned n);
 /* Wait until there are N: what the daemon does without telling anyone.  Ends with the test's limit. */
 void kit_await_files(skade_table t, size_t n);
+/* Wait until what was committed has lost its marks: the last thing that is done for it, after the answer. */
+void kit_await_settled(skade_table t);
 
 /* A fail point that holds: make it, wait until the daemon is there, let it go. */
 void kit_hold(const char *point);
@@ -54,5 +56,6 @@ void kit_let_go(const char *point);
 int kit_keep(const char *point);
 /* From now on it does what a file with TEXT says (failpoint.h); NULL: nothing any more. */
 void kit_point(const char *point, const char *text);
+char *kit_point_text(const char *point); /* what is left of a count; the caller's */
 
 #endif

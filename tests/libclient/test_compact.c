@@ -134,6 +134,50 @@ START_TEST(a_dry_run_changes_nothing)
 }
 END_TEST
 
+static void append_long(skade *s, skade_table t, const char *key, size_t len)
+{
+    char *value = malloc(len);
+
+    for (size_t i = 0; i < len; i++)
+        value[i] = (char)((i * 2654435761u) >> 27);
+    kit_ok(s, skade_append_begin(s, t, NULL));
+    kit_ok(s, skade_append_put(s, key, strlen(key), value, len));
+    kit_ok(s, skade_append_commit(s, NULL));
+    free(value);
+}
+
+/* Its sample is in memory, a long row's beginning and some files one after the other. */
+START_TEST(a_dry_run_needs_no_disk)
+{
+    skade *s = kit_open();
+    skade_table t = kit_table(s, "t");
+    struct skade_compact_options o = options();
+    char key[20];
+
+    append_numbers(s, t, 0, 20);
+    for (int i = 0; i < 30; i++) {
+        snprintf(key, sizeof key, "long%d", i);
+        append_long(s, t, key, i < 29 ? 1000000 : 9000000);
+    }
+    o.flags = SKADE_DRY_RUN;
+    kit_point("store.temp", "fail 28");
+    int r = skade_compact(s, t, &o, &(struct skade_compacted){ .size = sizeof(struct skade_compacted) });
+    struct skade_compacted told = { .size = sizeof told };
+    if (r == 0)
+        r = skade_compact(s, t, &o, &told);
+    kit_point("store.temp", NULL);
+    kit_ok(s, r);
+    struct skade_compacted done = compact(s, t, NULL);
+    ck_assert_uint_eq(told.rows, done.rows);
+    ck_assert_uint_eq(told.raw_bytes, done.raw_bytes);
+    ck_assert_uint_eq(told.bytes_before, done.bytes_before);
+    ck_assert_uint_eq(told.sampled, 1);
+    ck_assert_uint_gt(told.bytes_after * 10, done.bytes_after * 8);
+    ck_assert_uint_lt(told.bytes_after * 10, done.bytes_after * 12);
+    skade_close(s);
+}
+END_TEST
+
 START_TEST(the_same_uuid_gets_the_same_compaction)
 {
     skade *s = kit_open();
@@ -371,6 +415,86 @@ START_TEST(a_compaction_that_came_to_nothing_leaves_no_directory)
 }
 END_TEST
 
+/* A value larger than any memory isn't written to its end when nobody wants it: 16 pieces were to come. */
+START_TEST(a_compaction_is_cancelled_in_the_middle_of_a_row)
+{
+    skade *s = kit_open();
+    skade_table t = kit_table(s, "t");
+    struct skade_compact_options o = options();
+    struct progress p = { .end_after = 1 };
+    struct compactor c;
+
+    append_long(s, t, "k", 16 << 20);
+    o.progress = note_progress;
+    o.progress_arg = &p;
+    kit_hold("compact.piece");
+    start_compactor(&c, t, &o, "first");
+    kit_await("compact.piece");
+    end_compactor(&c);
+    ck_assert_int_eq(c.result, -ECANCELED);
+    int held = kit_keep("compact.piece");
+    kit_point("compact.piece", "count 1000 fail 5");
+    close(held);
+    kit_await_no_dir(t, 1);
+    char *left = kit_point_text("compact.piece");
+    kit_point("compact.piece", NULL);
+    ck_assert_str_eq(left, "count 1000 fail 5"); /* nobody came by any more */
+    free(left);
+    skade_close(s);
+}
+END_TEST
+
+START_TEST(a_dry_run_goes_on_beside_a_compaction)
+{
+    skade *s = kit_open();
+    skade_table t = kit_table(s, "t");
+    struct skade_compact_options o = options();
+    struct compactor c;
+
+    append_numbers(s, t, 0, 10);
+    kit_hold("compact.link");
+    start_compactor(&c, t, &o, "first");
+    kit_await("compact.link");
+    o.flags = SKADE_DRY_RUN;
+    struct skade_compacted told = compact(s, t, &o);
+    kit_let_go("compact.link");
+    end_compactor(&c);
+    ck_assert_int_eq(c.result, 0);
+    ck_assert_uint_eq(told.joined, 0);
+    ck_assert_uint_eq(told.seq, 0);
+    ck_assert_uint_eq(told.rows, 20);
+    ck_assert_uint_eq(c.c.rows, 20);
+    skade_close(s);
+}
+END_TEST
+
+/* What it reads is held for it, whatever is swapped and collected meanwhile. */
+START_TEST(a_compaction_goes_on_beside_a_dry_run)
+{
+    skade *s = kit_open();
+    skade_table t = kit_table(s, "t");
+    struct skade_compact_options o = options();
+    struct compactor dry;
+
+    append_numbers(s, t, 0, 10);
+    kit_hold("compact.begin");
+    o.flags = SKADE_DRY_RUN;
+    start_compactor(&dry, t, &o, "first");
+    kit_await("compact.begin");
+    int held = kit_keep("compact.begin");
+    ck_assert_uint_eq(compact(s, t, NULL).rows, 20);
+    ck_assert_int_eq(skade_gc(s, t, SKADE_GC_NOW, NULL, NULL), 1);
+    ck_assert_uint_eq(kit_files(t), 10 + 2);
+    close(held);
+    end_compactor(&dry);
+    ck_assert_int_eq(dry.result, 0);
+    ck_assert_uint_eq(dry.c.rows, 20);
+    ck_assert_uint_eq(dry.c.files_before, 10);
+    ck_assert_int_eq(skade_gc(s, t, SKADE_GC_NOW, NULL, NULL), 0);
+    skade_close(s);
+}
+END_TEST
+
 /* The progress of a compaction that is cancelled as soon as it is told to. */
 static int end_when_told(void *arg, uint64_t done, uint64_t total, uint64_t written)
 {
@@ -391,7 +515,7 @@ START_TEST(a_cancel_during_the_swap_is_too_late_and_says_so)
     append_numbers(s, t, 0, 10);
     o.progress = end_when_told;
     o.progress_arg = &end;
-    kit_await_files(t, 10); /* no append comes by there any more */
+    kit_await_settled(t); /* no append comes by there any more */
     kit_hold(points[_i]);
     start_compactor(&c, t, &o, "second");
     kit_await(points[_i]);
@@ -923,6 +1047,10 @@ Suite *client_compact_suite(void)
         tcase_add_test(real, a_compaction_keeps_the_rows_and_expires_the_snapshots_before);
         tcase_add_loop_test(real, rules_drop_rows, 0, 8);
         tcase_add_test(real, a_dry_run_changes_nothing);
+        tcase_add_test(real, a_dry_run_needs_no_disk);
+        tcase_add_test(real, a_compaction_is_cancelled_in_the_middle_of_a_row);
+        tcase_add_test(real, a_dry_run_goes_on_beside_a_compaction);
+        tcase_add_test(real, a_compaction_goes_on_beside_a_dry_run);
         tcase_add_test(real, the_same_uuid_gets_the_same_compaction);
         tcase_add_test(real, what_no_compaction_can_be_is_refused);
         tcase_add_loop_test(real, a_second_caller_joins_and_commits_go_on_meanwhile, 0, 2);
