@@ -270,7 +270,7 @@ static int submit(struct append *a)
                                      .text2 = { "", 0 } };
     if (!row || !row->event.text.data) {
         change_free(c);
-        return fail(&a->in.msg, -ENOMEM, "no memory");
+        return fail(&a->in.msg, -ENOMEM, "skaded has no memory for this append: try again");
     }
     c->owner = a;
     c->done = judged;
@@ -423,7 +423,7 @@ void append_begin(struct session *s, uint64_t request, const struct msg_append_b
     if (!a) {
         answer_error(s, request, s->inflow ? SKADE_EBUSY : -ENOMEM,
                      s->inflow ? "this connection has an append or compaction open: end it first"
-                               : "no memory");
+                               : "skaded has no memory for this append: try again");
         return;
     }
     a->next = appends;

@@ -170,7 +170,7 @@ static void ended(struct inflow *in)
     struct compaction *c = st->job;
 
     if (in->session && compaction_add_waiter(c, in->session, in->request, false) < 0) {
-        in->error = fail(&in->msg, -ENOMEM, "no memory");
+        in->error = fail(&in->msg, -ENOMEM, "skaded has no memory for this compaction: try again");
         inflow_tell(in);
         inflow_leave(in);
         gone(in);
@@ -209,7 +209,8 @@ static int check_lease(const struct server *s, const struct lease *lease, uint64
         return fail(msg, SKADE_EINPUT, "lease %" PRIu64 " isn't held by this connection: scan again", number);
     ledger_head(s->ledger, indexer_generation(s->indexer), lease->table, lease->at, &head);
     if ((head.status == 1 ? head.seq : 0) != lease->seq)
-        return fail(msg, SKADE_EINPUT, "a compaction needs a scan of the table's head");
+        return fail(msg, SKADE_EINPUT,
+                    "a compaction needs a scan of the table's head: take lease %" PRIu64 " of that", number);
     return 0;
 }
 
@@ -239,7 +240,7 @@ static int open_job(struct session *s, const struct msg_compact_begin *m, struct
     if (r == 0 && uuid_is_zero(&m->uuid))
         r = fail(msg, SKADE_EINPUT, "a compaction needs a uuid");
     if (r == 0 && compaction_find(server, lease->table, false))
-        r = fail(msg, SKADE_EBUSY, "the table is being compacted");
+        r = fail(msg, SKADE_EBUSY, "the table is being compacted: join that, or try again when it is done");
     if (r == 0)
         st->job = compaction_make(server, t, &m->uuid, NULL, &r, msg);
     if (r < 0)
@@ -261,7 +262,7 @@ void compaction_begin_stream(struct session *s, uint64_t request, const struct m
     if (!st) {
         answer_error(s, request, s->inflow ? SKADE_EBUSY : -ENOMEM,
                      s->inflow ? "this connection has an append or compaction open: end it first"
-                               : "no memory");
+                               : "skaded has no memory for this compaction: try again");
         return;
     }
     st->in.ops = &ops;

@@ -58,7 +58,7 @@ static void drop_waiter(struct waiter *w)
 int compaction_was_stopped(struct compaction *c)
 {
     if (c->dropped)
-        return fail(&c->msg, SKADE_ECONFLICT, "the table was dropped meanwhile");
+        return fail(&c->msg, SKADE_ECONFLICT, "the table was dropped meanwhile; nothing was changed");
     return fail(&c->msg, -ECANCELED, "the compaction was cancelled");
 }
 
@@ -85,7 +85,7 @@ static void stop_since_dropped(struct compaction *c)
     c->dropped = true;
     cancel(c);
     if (c->arriving)
-        compaction_stream_stop(c, SKADE_ECONFLICT, "the table was dropped meanwhile");
+        compaction_stream_stop(c, SKADE_ECONFLICT, "the table was dropped meanwhile; nothing was changed");
 }
 
 void compaction_table_dropped(const struct server *s, uint32_t table)
@@ -341,7 +341,7 @@ static void submit(struct compaction *c)
         change->location = change_text(change, bytes_of(c->location));
     if (!change || !change->location.data) {
         change_free(change);
-        c->error = fail(&c->msg, -ENOMEM, "no memory");
+        c->error = fail(&c->msg, -ENOMEM, "skaded has no memory for this compaction: try again");
         work(c, run_unlink, tidied);
         return;
     }
@@ -375,7 +375,7 @@ static int write_manifest(struct compaction *c)
 
     m.files = calloc(rw->outputs_count + 1, sizeof *m.files);
     if (!m.files)
-        return fail(&c->msg, -ENOMEM, "no memory");
+        return fail(&c->msg, -ENOMEM, "skaded has no memory for this compaction: try again");
     for (size_t i = 0; i < rw->outputs_count; i++)
         m.files[i] = rw->outputs[i].entry;
     c->manifest_fd = store_temp(c->server->store, c->dir, &c->msg);
@@ -390,7 +390,7 @@ static int name_files(struct compaction *c)
 
     c->named = calloc(rw->outputs_count + 1, sizeof *c->named);
     if (!c->named)
-        return fail(&c->msg, -ENOMEM, "no memory");
+        return fail(&c->msg, -ENOMEM, "skaded has no memory for this compaction: try again");
     for (size_t i = 0; i < rw->outputs_count; i++)
         c->named[i] = (struct store_file){ rw->outputs[i].fd, NAME_ROWS, (uint32_t)i + 1 };
     c->named[rw->outputs_count] = (struct store_file){ c->manifest_fd, NAME_MANIFEST, 0 };
@@ -594,7 +594,7 @@ static int copy_rules(struct compaction *c, const struct wire_list *list, struct
 
     c->rules = calloc(list->count + 1, sizeof *c->rules);
     if (!c->rules)
-        return fail(msg, -ENOMEM, "no memory");
+        return fail(msg, -ENOMEM, "skaded has no memory for this compaction: try again");
     for (uint32_t i = 0; i < list->count; i++) {
         struct prune *p = &c->rules[i];
         wire_get_prune_row(&items, &row);
@@ -606,7 +606,7 @@ static int copy_rules(struct compaction *c, const struct wire_list *list, struct
         p->key_to = malloc(row.key_to.len + 1);
         c->rules_count++;
         if (!p->key || !p->key_to)
-            return fail(msg, -ENOMEM, "no memory");
+            return fail(msg, -ENOMEM, "skaded has no memory for this compaction: try again");
         memcpy(p->key, row.key.data, row.key.len);
         memcpy(p->key_to, row.key_to.data, row.key_to.len);
         p->key_len = row.key.len;
@@ -660,7 +660,7 @@ struct compaction *compaction_make(struct server *s, struct table *t, const stru
     struct compaction *c = calloc(1, sizeof *c);
 
     if (!c) {
-        *error = fail(msg, -ENOMEM, "no memory");
+        *error = fail(msg, -ENOMEM, "skaded has no memory for this compaction: try again");
         return NULL;
     }
     c->server = s;
@@ -773,7 +773,7 @@ void compaction_ask(struct session *s, uint64_t request, const struct msg_compac
         c->automatic = true;
         answer_begun(s, request);
     } else if (compaction_add_waiter(c, s, request, running != NULL) < 0) {
-        answer_error(s, request, -ENOMEM, "no memory");
+        answer_error(s, request, -ENOMEM, "skaded has no memory for this compaction: try again");
         if (!running)
             cancel(c);
     }

@@ -585,7 +585,7 @@ void gc_ask(struct session *s, uint64_t request, const struct msg_gc *m)
     struct asker *a = malloc(sizeof *a);
 
     if (!a) {
-        answer_error(s, request, -ENOMEM, "no memory");
+        answer_error(s, request, -ENOMEM, "skaded has no memory for a list of retired files: try again");
         return;
     }
     *a = (struct asker){ gc->askers, session_ref(s), request, m->table, m->now };

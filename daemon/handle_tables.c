@@ -174,8 +174,11 @@ void handle_compact_end(struct session *s, uint64_t request, const struct msg_co
 void handle_gc(struct session *s, uint64_t request, const struct msg_gc *m)
 {
     if (m->now && !(s->roles & ROLE_WRITE))
-        answer_error(s, request, SKADE_EDENIED,
-                     "removing files needs the write role; without `now` they are listed");
+        answer_error(
+            s, request, SKADE_EDENIED,
+            "uid %u may not remove files: that takes the role write, which skaded's option write gives; "
+            "without `now` they are listed",
+            (unsigned)s->uid);
     else
         gc_ask(s, request, m);
 }

@@ -313,7 +313,8 @@ static void handle_history(struct session *s, uint64_t request, const struct msg
     int error = 0;
 
     if (!ledger_table(s->server->ledger, m->table)) {
-        answer_error(s, request, SKADE_ENOTABLE, "there is no table of that number");
+        answer_error(s, request, SKADE_ENOTABLE,
+                     "there is no table number %" PRIu32 ": look it up by its name", m->table);
         return;
     }
     history_of(&h, s->server->ledger, generation_of(s), m->table, before);
@@ -902,45 +903,50 @@ void handlers_session_writable(struct session *s)
 
 /* ---- dispatch ------------------------------------------------------------------------------------------------------------------------- */
 
-/* Decode and serve: one small function per message, from the table. */
-#define HANDLERS(X)                             \
-    X(HELLO, hello, 0)                          \
-    X(PING, ping, ROLE_READ)                    \
-    X(LOOKUP, lookup, ROLE_READ)                \
-    X(RESOLVE, resolve, ROLE_READ)              \
-    X(HEAD, head, ROLE_READ)                    \
-    X(AS_OF, as_of, ROLE_READ)                  \
-    X(HISTORY, history, ROLE_READ)              \
-    X(SINCE, since, ROLE_READ)                  \
-    X(WATCH, watch, ROLE_READ)                  \
-    X(CANCEL, cancel, ROLE_READ)                \
-    X(TABLES, tables, ROLE_READ)                \
-    X(COMMIT, commit, ROLE_WRITE)               \
-    X(RELEASE_ADD, release_add, ROLE_WRITE)     \
-    X(RELEASE_END, release_end, ROLE_WRITE)     \
-    X(CREATE, create, ROLE_WRITE)               \
-    X(RENAME, rename, ROLE_WRITE)               \
-    X(DROP, drop, ROLE_WRITE)                   \
-    X(EXPIRE, expire, ROLE_WRITE)               \
-    X(REINDEX, reindex, ROLE_ADMIN)             \
-    X(CLIENTS, clients, ROLE_ADMIN)             \
-    X(VERIFY, verify, ROLE_ADMIN)               \
-    X(BACKUP, backup, ROLE_ADMIN)               \
-    X(STATS, stats, ROLE_READ)                  \
-    X(APPEND_BEGIN, append_begin, ROLE_WRITE)   \
-    X(ROWS, rows, ROLE_WRITE)                   \
-    X(APPEND_END, append_end, ROLE_WRITE)       \
-    X(APPEND_ABORT, append_abort, ROLE_WRITE)   \
-    X(APPEND_ASK, append_ask, ROLE_WRITE)       \
-    X(LEASE, lease, ROLE_READ)                  \
-    X(LEASE_END, lease_end, ROLE_READ)          \
-    X(FILES, files, ROLE_READ)                  \
-    X(COMPACT, compact, ROLE_WRITE)             \
-    X(COMPACT_BEGIN, compact_begin, ROLE_WRITE) \
-    X(COMPACT_END, compact_end, ROLE_WRITE)     \
-    X(GC, gc, ROLE_READ)
+static const char *role_name(unsigned role)
+{
+    return role == ROLE_READ ? "read" : role == ROLE_WRITE ? "write" : "admin";
+}
 
-#define SERVE(NAME, name, role)                                                                   \
+/* Decode and serve: one small function per message, from the table. */
+#define HANDLERS(X)                                               \
+    X(HELLO, hello, 0, "say hello")                               \
+    X(PING, ping, ROLE_READ, "ask")                               \
+    X(LOOKUP, lookup, ROLE_READ, "look tables up")                \
+    X(RESOLVE, resolve, ROLE_READ, "resolve snapshots")           \
+    X(HEAD, head, ROLE_READ, "ask for heads")                     \
+    X(AS_OF, as_of, ROLE_READ, "ask for heads of a time")         \
+    X(HISTORY, history, ROLE_READ, "read histories")              \
+    X(SINCE, since, ROLE_READ, "read events")                     \
+    X(WATCH, watch, ROLE_READ, "watch events")                    \
+    X(CANCEL, cancel, ROLE_READ, "cancel requests")               \
+    X(TABLES, tables, ROLE_READ, "list tables")                   \
+    X(COMMIT, commit, ROLE_WRITE, "commit")                       \
+    X(RELEASE_ADD, release_add, ROLE_WRITE, "commit releases")    \
+    X(RELEASE_END, release_end, ROLE_WRITE, "commit releases")    \
+    X(CREATE, create, ROLE_WRITE, "create tables")                \
+    X(RENAME, rename, ROLE_WRITE, "rename tables")                \
+    X(DROP, drop, ROLE_WRITE, "drop tables")                      \
+    X(EXPIRE, expire, ROLE_WRITE, "expire commits")               \
+    X(REINDEX, reindex, ROLE_ADMIN, "rebuild the index")          \
+    X(CLIENTS, clients, ROLE_ADMIN, "list clients")               \
+    X(VERIFY, verify, ROLE_ADMIN, "verify the log")               \
+    X(BACKUP, backup, ROLE_ADMIN, "back the log up")              \
+    X(STATS, stats, ROLE_READ, "read counters")                   \
+    X(APPEND_BEGIN, append_begin, ROLE_WRITE, "append rows")      \
+    X(ROWS, rows, ROLE_WRITE, "send rows")                        \
+    X(APPEND_END, append_end, ROLE_WRITE, "append rows")          \
+    X(APPEND_ABORT, append_abort, ROLE_WRITE, "append rows")      \
+    X(APPEND_ASK, append_ask, ROLE_WRITE, "ask for appends")      \
+    X(LEASE, lease, ROLE_READ, "scan tables or get rows")         \
+    X(LEASE_END, lease_end, ROLE_READ, "scan tables")             \
+    X(FILES, files, ROLE_READ, "scan tables")                     \
+    X(COMPACT, compact, ROLE_WRITE, "compact tables")             \
+    X(COMPACT_BEGIN, compact_begin, ROLE_WRITE, "compact tables") \
+    X(COMPACT_END, compact_end, ROLE_WRITE, "compact tables")     \
+    X(GC, gc, ROLE_READ, "list retired files")
+
+#define SERVE(NAME, name, role, words)                                                            \
     static int serve_##name(struct session *s, uint64_t request, const void *payload, size_t len) \
     {                                                                                             \
         struct msg_##name m;                                                                      \
@@ -954,9 +960,10 @@ HANDLERS(SERVE)
 
 static const struct {
     unsigned role;
+    const char *words; /* what who asks it wants to do */
     int (*serve)(struct session *s, uint64_t request, const void *payload, size_t len);
 } handlers[] = {
-#define ROW(NAME, name, role) [WIRE_##NAME] = { role, serve_##name },
+#define ROW(NAME, name, role, words) [WIRE_##NAME] = { role, words, serve_##name },
     HANDLERS(ROW)
 #undef ROW
 };
@@ -984,8 +991,9 @@ int handle_frame(struct session *s, const struct frame_header *h, const void *pa
     if ((s->roles & handlers[h->type].role) != handlers[h->type].role) {
         counter_add(s->server->page, COUNTER_denied, 1);
         answer_error(s, h->request, SKADE_EDENIED,
-                     "uid %u may not %s: skaded's options read, write, admin say who may", (unsigned)s->uid,
-                     wire_name(h->type));
+                     "uid %u may not %s: that takes the role %s, which skaded's option %s gives",
+                     (unsigned)s->uid, handlers[h->type].words, role_name(handlers[h->type].role),
+                     role_name(handlers[h->type].role));
         return 0;
     }
     return handlers[h->type].serve(s, h->request, payload, h->len);

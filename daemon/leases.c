@@ -2,6 +2,7 @@
 
 #include "indexer.h"
 #include "stored_table.h"
+#include "timefmt.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -42,36 +43,63 @@ static int find_commit(const struct server *s, uint32_t table, uint64_t seq, uin
     return ret->status = retired ? SKADE_EEXPIRED : 1;
 }
 
-static int find_snapshot(const struct server *s, uint32_t table, uint64_t at, unsigned by, int64_t value,
-                         struct answer *ret)
+/* Which snapshot: see LEASE in messages.def. */
+struct question {
+    uint32_t table;
+    uint64_t at;
+    unsigned by;
+    int64_t value;
+};
+
+static int find_snapshot(const struct server *s, const struct question *q, struct answer *ret)
 {
-    switch (by) {
+    switch (q->by) {
     case 0:
-        return ledger_head(s->ledger, generation_of(s), table, at, ret);
+        return ledger_head(s->ledger, generation_of(s), q->table, q->at, ret);
     case 1:
-        return ledger_resolve(s->ledger, generation_of(s), table, value, at, ret);
+        return ledger_resolve(s->ledger, generation_of(s), q->table, q->value, q->at, ret);
     case 2:
-        return ledger_as_of(s->ledger, generation_of(s), table, value, at, ret);
+        return ledger_as_of(s->ledger, generation_of(s), q->table, q->value, q->at, ret);
     case 3:
-        return find_commit(s, table, (uint64_t)value, at, ret);
+        return find_commit(s, q->table, (uint64_t)q->value, q->at, ret);
     default:
         return SKADE_EINPUT;
     }
 }
 
-static int explain(struct errmsg *msg, int code, unsigned by, int64_t value)
+/* There was nothing yet at TIME_US. */
+static int explain_time(struct errmsg *msg, const struct server *s, const struct question *q)
 {
-    char what[64] = "the head";
+    static struct answer first;
+    char asked[TIME_FORMAT_MAX], earliest[TIME_FORMAT_MAX];
 
-    if (by == 1)
-        snprintf(what, sizeof what, "snapshot %" PRId64, value);
-    else if (by == 2)
-        snprintf(what, sizeof what, "time %" PRId64, value);
-    else if (by == 3)
-        snprintf(what, sizeof what, "commit %" PRId64, value);
-    return fail(msg, code, "%s: %s", what,
-                code == SKADE_EINPUT ? "a snapshot is named by head, id, time or sequence number"
-                                     : error_text(code));
+    time_format(q->value, asked);
+    if (ledger_earliest(s->ledger, generation_of(s), q->table, q->at, &first) != 1)
+        return fail(msg, SKADE_ENOSNAPSHOT, "as of %s: the table has no commit yet", asked);
+    return fail(msg, SKADE_ENOSNAPSHOT, "as of %s: the table had no commit then; its earliest is of %s",
+                asked, time_format(first.time_us, earliest));
+}
+
+static int explain(struct errmsg *msg, const struct server *s, int code, const struct question *q)
+{
+    char what[64] = "the head", time[TIME_FORMAT_MAX];
+
+    if (q->by == 2 && code == SKADE_ENOSNAPSHOT)
+        return explain_time(msg, s, q);
+    if (q->by == 1)
+        snprintf(what, sizeof what, "snapshot %" PRId64, q->value);
+    else if (q->by == 2)
+        snprintf(what, sizeof what, "as of %s", time_format(q->value, time));
+    else if (q->by == 3)
+        snprintf(what, sizeof what, "event %" PRId64, q->value);
+    if (code == SKADE_EINPUT)
+        return fail(msg, code, "a snapshot is named by head, id, time or sequence number, not in way %u",
+                    q->by);
+    if (code == SKADE_ENOSNAPSHOT)
+        return fail(msg, code, "%s: the table has no such snapshot: its history lists those it has", what);
+    if (code == SKADE_EEXPIRED)
+        return fail(msg, code, "%s: it was retired by a compaction or expire: take a newer one", what);
+    return fail(msg, code, "%s: %s", what, error_text(code));
 }
 
 /* What the snapshot's rows are: a base, and the commits in (after, seq]. */
@@ -139,9 +167,10 @@ int lease_take(struct session *s, uint32_t table, uint64_t at, unsigned by, int6
     int r = stored_table(server, table, at, TO_READ, &t, msg);
     if (r < 0)
         return r;
-    r = find_snapshot(server, table, at, by, value, &a);
+    struct question q = { table, at, by, value };
+    r = find_snapshot(server, &q, &a);
     if (r != 1 && !(r == SKADE_ENOSNAPSHOT && by == 0))
-        return explain(msg, r, by, value);
+        return explain(msg, server, r, &q);
     if (at < t->collected_seq)
         return fail(msg, SKADE_EEXPIRED,
                     "its files were removed, since event %" PRIu64 " retired them: take a newer "

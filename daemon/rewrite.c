@@ -143,7 +143,9 @@ static int write_long(struct part_job *job, struct rowset_cursor *cursor, const 
     char *buffer = malloc(ROW_WHOLE);
     uint64_t end = job->rw->dry_run && row->value_len > SAMPLE_LONG ? SAMPLE_LONG : row->value_len;
     int r = buffer ? rows_out_put(&job->out, row->flags, row->key, NULL, end, row->time_us, &job->msg)
-                   : fail(&job->msg, -ENOMEM, "no memory");
+                   : fail(&job->msg, -ENOMEM,
+                          "skaded has no memory for this compaction: compact_memory and compact_threads "
+                          "bound what it takes");
 
     for (uint64_t off = 0; r == 0 && off < end;) {
         size_t len = end - off < ROW_WHOLE ? (size_t)(end - off) : ROW_WHOLE;
@@ -270,7 +272,9 @@ static int open_set(struct rewrite *rw, struct rowset **ret)
     struct rowset_file *files = calloc(rw->files_count + 1, sizeof *files);
 
     if (!files)
-        return fail(&rw->msg, -ENOMEM, "no memory");
+        return fail(&rw->msg, -ENOMEM,
+                    "skaded has no memory for this compaction: compact_memory and compact_threads bound what "
+                    "it takes");
     for (size_t i = 0; i < rw->files_count; i++)
         files[i] = (struct rowset_file){ rw->files[i].path, rw->files[i].seq, rw->files[i].time_us,
                                          rw->files[i].base };
@@ -285,7 +289,9 @@ static int take_outputs(struct rewrite *rw, struct rows_out *out)
     struct output *more = realloc(rw->outputs, (rw->outputs_count + out->count + 1) * sizeof *more);
 
     if (!more)
-        return fail(&rw->msg, -ENOMEM, "no memory");
+        return fail(&rw->msg, -ENOMEM,
+                    "skaded has no memory for this compaction: compact_memory and compact_threads bound what "
+                    "it takes");
     rw->outputs = more;
     for (size_t i = 0; i < out->count; i++) {
         rw->bytes_after += out->outputs[i].entry.size;
@@ -302,7 +308,9 @@ static int run_parts(struct rewrite *rw, struct rowset *set, bool sample)
     int r = 0;
 
     if (!jobs)
-        return fail(&rw->msg, -ENOMEM, "no memory");
+        return fail(&rw->msg, -ENOMEM,
+                    "skaded has no memory for this compaction: compact_memory and compact_threads bound what "
+                    "it takes");
     for (unsigned i = 0; i < rw->threads; i++) {
         jobs[i] = (struct part_job){ .rw = rw, .set = set, .part = i, .sample = sample };
         rewrite_settings(rw, &jobs[i].out);

@@ -55,7 +55,9 @@ static int seal_file(struct rows_out *out, struct errmsg *msg)
         size_t cap = out->cap ? out->cap * 2 : 4;
         struct output *more = realloc(out->outputs, cap * sizeof *more);
         if (!more)
-            return fail(msg, -ENOMEM, "no memory");
+            return fail(msg, -ENOMEM,
+                        "skaded has no memory for this compaction: compact_memory and compact_threads bound "
+                        "what it takes");
         out->outputs = more;
         out->cap = cap;
     }

@@ -1,5 +1,6 @@
 #include "store.h"
 
+#include "acl.h"
 #include "checksum.h"
 #include "failpoint.h"
 #include "fileuri.h"
@@ -69,21 +70,54 @@ static int open_dir(const struct store *st, int dir, const char *name, mode_t mo
     return fd;
 }
 
-int store_admit(struct store *st, struct errmsg *msg)
+static int cannot_admit(const struct store *st, mode_t mode, struct errmsg *msg)
 {
-    gid_t group;
-    mode_t files = config_shm_mode(&st->server->config, &group);
-    mode_t mode = files == 0444 ? 0755 : files == 0440 ? 0750 : 0700;
+    return fail(msg, -errno, "cannot set who may read %s (mode %04o): %s", st->root, (unsigned)mode,
+                strerror(errno));
+}
+
+/* What mode bits can say: its owner, one group, or everyone. */
+static int admit_by_mode(const struct store *st, mode_t mode, gid_t group, struct errmsg *msg)
+{
     struct stat now;
 
-    if (fstat(st->dir, &now) == 0 && (now.st_mode & 0777) == mode && (mode != 0750 || now.st_gid == group))
+    bool had_list = acl_drop(st->dir) <= 0;
+    if (!had_list && fstat(st->dir, &now) == 0 && (now.st_mode & 0777) == mode &&
+        (mode != 0750 || now.st_gid == group))
         return 0;
     /* Closed before it changes hands. */
     if (fchmod(st->dir, 0700) < 0 || (mode == 0750 && fchown(st->dir, (uid_t)-1, group) < 0) ||
         fchmod(st->dir, mode) < 0)
-        return fail(msg, -errno, "cannot set who may read %s (mode %04o): %s", st->root, (unsigned)mode,
-                    strerror(errno));
+        return cannot_admit(st, mode, msg);
     return 0;
+}
+
+/* The others by a list.  The group of its own is admitted by mode, so that it is where there are no lists, too. */
+static int admit_by_list(const struct store *st, gid_t group, struct errmsg *msg)
+{
+    struct stat now;
+    bool fits = group == (gid_t)-1 || (fstat(st->dir, &now) == 0 && now.st_gid == group);
+
+    if (!fits && (fchmod(st->dir, 0700) < 0 || fchown(st->dir, (uid_t)-1, group) < 0))
+        return cannot_admit(st, 0700, msg);
+    int r = acl_admit(st->dir, &st->server->config, group);
+    if (r >= 0)
+        return 0;
+    log_warning(
+        "%s: the file system keeps no access lists (%s): of the roles that name single users or several "
+        "groups, only %s can read rows of stored tables; name one @group or *, or put data_dir elsewhere",
+        st->root, strerror(-r), group == (gid_t)-1 ? "root and the daemon's user" : "its own group");
+    return admit_by_mode(st, group == (gid_t)-1 ? 0700 : 0750, group, msg);
+}
+
+int store_admit(struct store *st, struct errmsg *msg)
+{
+    gid_t group;
+    mode_t files = config_shm_mode(&st->server->config, &group);
+
+    if (acl_is_needed(&st->server->config, group))
+        return admit_by_list(st, group, msg);
+    return admit_by_mode(st, files == 0444 ? 0755 : files == 0440 ? 0750 : 0700, group, msg);
 }
 
 int store_open(struct store **ret, struct server *s, struct errmsg *msg)
@@ -321,7 +355,12 @@ int store_location(const struct store *st, char *ret, uint32_t table, uint32_t n
 
     int len =
         file_uri(ret, LOCATION_MAX + 1, store_file_name(st, path, sizeof path, table, n, kind, uuid, 0));
-    return len < 0 ? fail(msg, SKADE_EINPUT, "the path of data_dir is too long for locations") : len;
+    return len < 0
+               ? fail(
+                     msg, SKADE_EINPUT,
+                     "the path of data_dir, %s, is too long for locations of files: move it to a shorter one",
+                     st->root)
+               : len;
 }
 
 /* The number that ends before END, preceded by a '/': its start, or NULL. */

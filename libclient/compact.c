@@ -507,7 +507,8 @@ static int choose_mode(skade *s, struct job *j)
         j->mode = BEGIN_ONLY;
         return j->o.prune ? fail(&s->msg, SKADE_EINPUT, "a callback can't run when nobody waits for it") : 0;
     default:
-        return fail(&s->msg, SKADE_EINPUT, "a compaction has no such flags");
+        return fail(&s->msg, SKADE_EINPUT, "a compaction has no flags %#x: 0, SKADE_DRY_RUN or SKADE_NO_WAIT",
+                    j->o.flags);
     }
 }
 

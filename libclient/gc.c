@@ -58,7 +58,7 @@ static int64_t collect(skade *s, skade_table table, unsigned flags, skade_garbag
     int64_t count = 0;
 
     if (flags & ~(unsigned)SKADE_GC_NOW)
-        return fail(&s->msg, SKADE_EINPUT, "a collection has no such flag");
+        return fail(&s->msg, SKADE_EINPUT, "a collection has no flag %#x: 0, or SKADE_GC_NOW", flags);
     wire_put_gc(ask_begin(s), &m);
     int r = ask(s, ASK_LONG, WIRE_GC, WIRE_GC_LIST, &f);
     while (r == 0) {

@@ -207,7 +207,9 @@ static int take_value(skade *s, struct warm *w, const struct row *row, void *buf
         return r;
     *len = (size_t)row->value_len;
     if (row->value_len > cap)
-        return fail(&s->msg, -ERANGE, "the value has %llu bytes", (unsigned long long)row->value_len);
+        return fail(&s->msg, -ERANGE,
+                    "the value has %llu bytes, more than the buffer: ask again with as much room",
+                    (unsigned long long)row->value_len);
     return 1;
 }
 

@@ -297,7 +297,8 @@ static int read_value(skade_cursor *c, uint64_t offset, void *buffer, size_t len
     if (!c->on_row)
         return fail(&c->msg, SKADE_EINPUT, "the cursor stands on no row");
     if (offset > c->value_len || len > c->value_len - offset)
-        return fail(&c->msg, SKADE_EINPUT, "the value has %llu bytes only", (unsigned long long)c->value_len);
+        return fail(&c->msg, SKADE_EINPUT, "%zu bytes from %llu on are more than the value's %llu", len,
+                    (unsigned long long)offset, (unsigned long long)c->value_len);
     return len == 0 ? 0 : rowset_value_read(c->rows, offset, buffer, len, &c->msg);
 }
 

@@ -90,7 +90,9 @@ static int choose_connection(skade *s)
     if (r < 0)
         return r;
     if (!uuid_equal(&u->log, &s->log))
-        return fail(&s->msg, SKADE_EREPLACED, "the commit log that the rows were meant for was replaced");
+        return fail(&s->msg, SKADE_EREPLACED,
+                    "the commit log that the rows were meant for was replaced: look the table up again and "
+                    "begin anew");
     u->serial = s->stream.serial;
     u->sent = true;
     return 0;

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define READ_SIZE (256u << 10)
@@ -25,6 +26,7 @@
 
 struct append {
     struct ctl *c;
+    const char *table, *source; /* their names, for messages */
     int fd;
     uint64_t line; /* from 1 */
     uint64_t rows;
@@ -37,12 +39,15 @@ struct append {
 
 static int bad_line(struct append *a, int code, const char *problem)
 {
-    return ctl_fail_with(a->c, code, "line %" PRIu64 ": %s", a->line, problem);
+    char shown[256];
+
+    return ctl_fail_with(a->c, code, "%s, line %" PRIu64 ": %s", plain(a->source, shown, sizeof shown),
+                         a->line, problem);
 }
 
 static int checked(struct append *a, int r)
 {
-    return r < 0 ? ctl_fail(a->c, NULL, r) : 0;
+    return r < 0 ? ctl_fail(a->c, a->table, r) : 0;
 }
 
 /* ---- lines, tsv ---- */
@@ -161,7 +166,7 @@ static int take_json(struct append *a)
     int found, code = lines_open(&lines, a->fd, JSON_LINE_MAX);
 
     if (code < 0)
-        return ctl_fail_with(a->c, code, "%s", strerror(-code));
+        return bad_line(a, code, strerror(-code));
     while (code == 0 && (found = lines_next(&lines, &text, &len)) != 0) {
         a->line = lines.number;
         if (found == -E2BIG)
@@ -209,7 +214,9 @@ static int run(struct append *a, const char *table, const char *format)
     const char *given = args_value(&a->c->args, "uuid");
 
     if (given && skade_uuid_parse(given, a->uuid) < 0)
-        return ctl_fail_with(a->c, SKADE_EINPUT, "--uuid: %s is no uuid", given);
+        return ctl_fail_with(a->c, SKADE_EINPUT,
+                             "--uuid: %s is no uuid: it looks like 123e4567-e89b-12d3-a456-426614174000",
+                             given);
     if (!given && getrandom(a->uuid, sizeof a->uuid, 0) != (ssize_t)sizeof a->uuid)
         return ctl_fail_with(a->c, -EIO, "no random bytes for a uuid; give one with --uuid");
     int code = ctl_find_table(a->c, table, &number);
@@ -232,7 +239,12 @@ int cmd_append(struct ctl *c)
 {
     const char *format = args_value(&c->args, "format"),
                *path = c->args.count > 1 ? c->args.operands[1] : "-";
-    struct append a = { .c = c, .fd = STDIN_FILENO, .line = 1 };
+    struct append a = { .c = c,
+                        .table = c->args.operands[0],
+                        .source = strcmp(path, "-") != 0 ? path : "standard input",
+                        .fd = STDIN_FILENO,
+                        .line = 1 };
+    struct stat st;
     char shown[256];
 
     format = format ? format : "lines";
@@ -243,6 +255,13 @@ int cmd_append(struct ctl *c)
         a.fd = open(path, O_RDONLY | O_CLOEXEC);
     if (a.fd < 0)
         return ctl_fail_with(c, -errno, "%s: %s", plain(path, shown, sizeof shown), strerror(errno));
+    if (fstat(a.fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+        if (a.fd != STDIN_FILENO)
+            close(a.fd);
+        return ctl_fail_with(c, SKADE_EINPUT,
+                             "%s is a directory: give a file with rows, or - for standard input",
+                             plain(a.source, shown, sizeof shown));
+    }
     a.key = malloc(KEY_MAX);
     int code = a.key ? run(&a, c->args.operands[0], format) : CTL_FAILED;
     free(a.key);

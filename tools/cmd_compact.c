@@ -83,7 +83,7 @@ static int read_options(struct ctl *c, struct skade_compact_options *o)
     if (code == 0 && level)
         code = ctl_int64(c, "--level", level, &number);
     if (code == 0 && (number < -7 || number > 22))
-        code = ctl_fail_with(c, SKADE_EINPUT, "--level: zstd has levels -7 to 22");
+        code = ctl_fail_with(c, SKADE_EINPUT, "--level %s: zstd has levels -7 to 22", level);
     o->level = (int)number;
     if (args_flag(&c->args, "dry-run"))
         o->flags |= SKADE_DRY_RUN;

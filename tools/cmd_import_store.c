@@ -39,7 +39,7 @@ static int send_piece(void *arg, const void *data, size_t len)
     struct import_store *im = arg;
     int r = skade_append_write(im->c->s, data, len);
 
-    return r < 0 ? ctl_fail(im->c, NULL, r) : 0;
+    return r < 0 ? ctl_fail(im->c, im->c->args.operands[0], r) : 0;
 }
 
 static int send_row(struct import_store *im, const struct drive_row *row)
@@ -50,12 +50,12 @@ static int send_row(struct import_store *im, const struct drive_row *row)
     snprintf(key, sizeof key, "%016" PRIx64, row->key_hash);
     int r = skade_append_open_row(im->c->s, key, KEY_DIGITS);
     if (r < 0)
-        return ctl_fail(im->c, NULL, r);
+        return ctl_fail(im->c, im->c->args.operands[0], r);
     int code = drive_read(im->drive, row, send_piece, im, &why);
     if (code != 0)
         return code < 0 ? file_failed(im, code, &why) : code;
     r = skade_append_close_row(im->c->s);
-    return r < 0 ? ctl_fail(im->c, NULL, r) : 0;
+    return r < 0 ? ctl_fail(im->c, im->c->args.operands[0], r) : 0;
 }
 
 static int send_rows(struct import_store *im)
@@ -163,7 +163,9 @@ int cmd_import_simd_r_drive(struct ctl *c)
     unsigned char uuid[16];
 
     if (given && skade_uuid_parse(given, uuid) < 0)
-        return ctl_fail_with(c, SKADE_EINPUT, "--uuid: %s is no uuid", given);
+        return ctl_fail_with(c, SKADE_EINPUT,
+                             "--uuid: %s is no uuid: it looks like 123e4567-e89b-12d3-a456-426614174000",
+                             given);
     int code = parse_layout(c, &im.layout);
     if (code == 0)
         code = import(&im, given ? uuid : NULL);

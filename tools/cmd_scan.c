@@ -188,7 +188,8 @@ int cmd_scan(struct ctl *c)
     if (code == 0)
         code = ctl_uint64_option(c, "threads", &threads);
     if (code == 0 && (threads < 1 || threads > THREADS_MAX))
-        code = ctl_fail_with(c, SKADE_EINPUT, "--threads: 1 to %d", THREADS_MAX);
+        code = ctl_fail_with(c, SKADE_EINPUT, "--threads %s: 1 to %d can be", args_value(&c->args, "threads"),
+                             THREADS_MAX);
     if (code == 0)
         code = ctl_find_table(c, s.table, &table);
     if (code != 0)

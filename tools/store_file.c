@@ -203,6 +203,22 @@ static int walk(struct drive *d, struct drive_keys *keys, unsigned *layouts, str
     return 0;
 }
 
+/* Nothing in the file says which of LAYOUTS it has, and the caller didn't. */
+static int ambiguous(unsigned layouts, struct drive_problem *why)
+{
+    const char *last = NULL;
+    size_t n = (size_t)snprintf(why->text, sizeof why->text, "it holds in more than one layout, say which: ");
+
+    for (int i = 0; i < DRIVE_LAYOUTS; i++) {
+        if (!(layouts & 1u << i))
+            continue;
+        n += (size_t)snprintf(why->text + n, sizeof why->text - n, "%s--layout %s", last ? ", " : "",
+                              drive_layout_names[i]);
+        last = drive_layout_names[i];
+    }
+    return SKADE_EINPUT;
+}
+
 static int check(struct drive *d, unsigned asked, struct drive_problem *why)
 {
     struct drive_walk walks[DRIVE_LAYOUTS] = { { 0 } };
@@ -213,7 +229,10 @@ static int check(struct drive *d, unsigned asked, struct drive_problem *why)
     drive_keys_free(&keys);
     if (r < 0)
         return drive_read_failed(r, why);
-    return layouts ? 0 : drive_explain(&d->bytes, walks, asked, why);
+    if (!layouts)
+        return drive_explain(&d->bytes, walks, asked, why);
+    bool several = layouts & (layouts - 1);
+    return several && d->bytes.size ? ambiguous(layouts, why) : 0;
 }
 
 int drive_open(struct drive **ret, const char *path, enum drive_layout layout, struct drive_problem *why)

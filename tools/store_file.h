@@ -12,8 +12,8 @@
  * byte is a deletion, which has no padding.
  *
  * The padding depends on the release that wrote the file (64, before that 16, at first none), and nothing says which.  So
- * a layout is believed when the whole chain, from the file's end to offset 0, and every padding and checksum hold in it.
- * Two layouts can hold only when they say the same: where they differ, one of them takes zero bytes of padding for
+ * a layout is believed when the whole chain, from the file's end to offset 0, and every padding and checksum hold in it;
+ * when several are, the caller has to say which.  They would give the same rows: where they differ, one of them takes zero bytes of padding for
  * payload, and the CRC of bytes with up to 63 zero bytes before them is never that of the bytes alone (a CRC's step is
  * one to one, and so few zero bytes don't lead its first state back to itself).
  *
@@ -48,8 +48,8 @@ struct drive_problem {
  * Open PATH, check all of it in LAYOUT (DRIVE_ANY: in each), and find its live rows.  A file of 0 bytes is a store without
  * entries.
  *
- * 0 and gives *RET; otherwise WHY says what and where: SKADE_EDAMAGED; SKADE_EFOREIGN (no such store at all); -E2BIG (too
- * many keys); a negative errno.
+ * 0 and gives *RET; otherwise WHY says what and where: SKADE_EDAMAGED; SKADE_EFOREIGN (no such store at all); SKADE_EINPUT
+ * (it holds in more than one layout, and LAYOUT is DRIVE_ANY); -E2BIG (too many keys); a negative errno.
  */
 int drive_open(struct drive **ret, const char *path, enum drive_layout layout, struct drive_problem *why);
 void drive_close(struct drive *d);
