@@ -37,15 +37,15 @@ static int adopt(struct part_map **ret, struct segmap *map, uint64_t generation,
     return 0;
 }
 
-/* Write PLAN into private memory: where questions are answered from while shared memory has no room. */
-int build_private(struct part_plan *plan, struct part_map **ret, struct errmsg *msg)
+/* Where questions are answered from while shared memory has no room. */
+int part_into_private(size_t size, publisher_fill_fn fill, void *arg, struct part_map **ret,
+                      struct errmsg *msg)
 {
-    size_t size = part_plan_size(plan);
     void *buf = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (buf == MAP_FAILED)
         return fail(msg, -ENOMEM, "no memory for %zu bytes of index", size);
-    int r = part_plan_fill(plan, buf, size);
+    int r = fill(arg, buf, size);
     struct segmap map = { .base = buf, .size = size };
     if (r < 0) {
         segmap_close(&map);
@@ -54,14 +54,24 @@ int build_private(struct part_plan *plan, struct part_map **ret, struct errmsg *
     return adopt(ret, &map, 0, msg);
 }
 
-int build_shared(struct part_plan *plan, struct publisher *publisher, const struct part_info *info,
-                 struct part_map **ret, struct errmsg *msg)
+int part_into_shared(struct publisher *publisher, uint64_t generation, size_t size, publisher_fill_fn fill,
+                     void *arg, struct part_map **ret, struct errmsg *msg)
 {
     struct segmap map;
 
-    int r = publisher_write(publisher, SHM_PART, info->generation, part_plan_size(plan), fill_part, plan,
-                            &map, msg);
-    return r < 0 ? r : adopt(ret, &map, info->generation, msg);
+    int r = publisher_write(publisher, SHM_PART, generation, size, fill, arg, &map, msg);
+    return r < 0 ? r : adopt(ret, &map, generation, msg);
+}
+
+int build_private(struct part_plan *plan, struct part_map **ret, struct errmsg *msg)
+{
+    return part_into_private(part_plan_size(plan), fill_part, plan, ret, msg);
+}
+
+int build_shared(struct part_plan *plan, struct publisher *publisher, const struct part_info *info,
+                 struct part_map **ret, struct errmsg *msg)
+{
+    return part_into_shared(publisher, info->generation, part_plan_size(plan), fill_part, plan, ret, msg);
 }
 
 int build_plan(const struct build *b, struct part_plan **ret)

@@ -45,6 +45,12 @@ int build_shared(struct part_plan *plan, struct publisher *publisher, const stru
                  struct part_map **ret, struct errmsg *msg);
 int build_private(struct part_plan *plan, struct part_map **ret, struct errmsg *msg);
 
+/* The same of a part of SIZE bytes that FILL writes: publisher_write() and map; into private memory unverified. */
+int part_into_shared(struct publisher *publisher, uint64_t generation, size_t size, publisher_fill_fn fill,
+                     void *arg, struct part_map **ret, struct errmsg *msg);
+int part_into_private(size_t size, publisher_fill_fn fill, void *arg, struct part_map **ret,
+                      struct errmsg *msg);
+
 /* Let go of what it borrowed; what it made is the caller's. NULL is fine. */
 void build_free(struct build *b);
 

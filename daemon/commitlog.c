@@ -151,6 +151,21 @@ fail:
     return r;
 }
 
+int commitlog_check_structure(struct commitlog *log, struct errmsg *msg)
+{
+    return logfile_check_structure(&log->file, LOGFILE_QUICK, msg);
+}
+
+int commitlog_check_end(struct commitlog *log, struct errmsg *msg)
+{
+    uint64_t left;
+
+    int r = commitlog_checkpoint(log, true, &left, msg);
+    if (r == SKADE_EFULL || (r == 0 && left > 0)) /* the pages are in two files, so SQLite must look */
+        return commitlog_check_structure(log, msg);
+    return r < 0 ? r : logfile_check_end(&log->file, msg);
+}
+
 const struct commitlog_meta *commitlog_meta(const struct commitlog *log)
 {
     return &log->file.meta.pub;

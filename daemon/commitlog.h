@@ -83,6 +83,14 @@ struct commitlog_meta {
  */
 int commitlog_open(struct commitlog **ret, const struct commitlog_options *opt, struct errmsg *msg);
 
+/*
+ * For who opened with skip_check, before the first write: the structure is looked over as commitlog_open() does, or
+ * only the few pages that appending changes, which takes no longer for a long log.  After that the chain is to be
+ * verified soon, in slices: a page elsewhere may be broken.  0, SKADE_EDAMAGED, -errno; and commitlog_checkpoint()'s.
+ */
+int commitlog_check_structure(struct commitlog *log, struct errmsg *msg);
+int commitlog_check_end(struct commitlog *log, struct errmsg *msg);
+
 /* Write what is pending into the database file and close.  What can't be written is kept for the next
  * open, which recovers it.  LOG may be NULL.  Backups are ended before. */
 void commitlog_close(struct commitlog *log);

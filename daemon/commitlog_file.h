@@ -143,6 +143,9 @@ int logfile_rename(struct logfile *f, struct errmsg *msg);
 enum logfile_depth { LOGFILE_QUICK, LOGFILE_WHOLE };
 int logfile_check_structure(struct logfile *f, enum logfile_depth depth, struct errmsg *msg);
 
+/* The pages that the next append changes; nothing may be in the write-ahead log.  See commitlog_end.c. */
+int logfile_check_end(struct logfile *f, struct errmsg *msg);
+
 /* Structure and chain, from end to end. */
 int logfile_verify(struct logfile *f, struct errmsg *msg);
 

@@ -111,6 +111,7 @@ void ledger_free(struct ledger *l)
     free(l->name_hash);
     free(l->sorted);
     free(l->others);
+    free(l->compactions);
     uuids_free(l->uuids);
     free(l);
 }
@@ -431,19 +432,22 @@ static int add_retirement(struct table *t, const struct event *e)
     return 0;
 }
 
-/* The same as below, of the parts alone.  One part has each snapshot once and knows by itself how many there are; over
- * several the first location has to be told from later ones. */
+/* The same as below, of the parts alone.  The first part has each snapshot once and knows by itself how many there are;
+ * in the others the first location has to be told from later ones. */
 static uint64_t count_indexed(const struct generation *g, const struct table *t, uint64_t after,
                               uint64_t up_to)
 {
     struct found f, first;
     uint64_t count = 0;
 
-    if (g->parts_count == 1) {
+    if (g->parts_count > 0) {
+        uint64_t end = part_header(g->parts[0]->part)->seg.to_seq;
         int64_t more = part_snapshots(g->parts[0]->part, t->number, after);
         int64_t rest = part_snapshots(g->parts[0]->part, t->number, up_to);
-        if (more >= 0 && rest >= 0)
-            return (uint64_t)(more - rest);
+        if (more >= 0 && rest >= 0) {
+            count = (uint64_t)(more - rest);
+            after = after > end ? after : end;
+        }
     }
     while (generation_after(g, t->number, after, &f) == 1 && f.hit.seq <= up_to) {
         after = f.hit.seq;
@@ -518,6 +522,14 @@ static int keep_other(struct ledger *l, const struct event *e)
     return 0;
 }
 
+static int keep_compaction(struct ledger *l, const struct event *e)
+{
+    if (grow(&l->compactions, &l->compactions_cap, l->compactions_count, sizeof *l->compactions) < 0)
+        return -ENOMEM;
+    l->compactions[l->compactions_count++] = (struct compacted){ e->seq, e->watermark, e->table };
+    return 0;
+}
+
 static int apply_kind(struct ledger *l, const struct event *e, bool replay, const struct generation *g)
 {
     struct table *t = ledger_table(l, e->table);
@@ -546,6 +558,8 @@ static int apply_kind(struct ledger *l, const struct event *e, bool replay, cons
     case EVENT_COMPACT: {
         t->since_compaction = 0;
         int r = apply_retirement(l, t, e, replay, g);
+        if (r == 0)
+            r = keep_compaction(l, e);
         return r < 0 ? r : apply_commit(l, t, e, replay, g);
     }
     default:
@@ -806,6 +820,87 @@ int ledger_earliest(const struct ledger *l, const struct generation *g, uint32_t
         answer_found(g, &f, ret);
     compete(l, t, at, INT64_MAX, false, ret);
     return ret->status;
+}
+
+/* ---- beginning again from parts --------------------------------------------------------------------------------------------- */
+
+/* Of a COMPACT that is in the parts: what they don't tell. */
+static int restore_compaction(struct ledger *l, const struct event *e)
+{
+    struct table *t = ledger_table(l, e->table);
+
+    if (!t || t->dropped_seq != SEQ_MAX)
+        return SKADE_EDAMAGED;
+    int r = apply_retirement(l, t, e, true, NULL);
+    return r == 0 ? keep_compaction(l, e) : r;
+}
+
+int ledger_restore(struct ledger *l, const struct event *e)
+{
+    if (e->kind == EVENT_COMMIT || e->seq <= l->seq)
+        return SKADE_EDAMAGED;
+    int r = e->kind == EVENT_COMPACT ? restore_compaction(l, e) : apply_kind(l, e, true, NULL);
+    if (r == 0)
+        r = keep_other(l, e);
+    if (r == 0)
+        l->seq = l->floor = e->seq;
+    return r;
+}
+
+int ledger_restore_uuid(struct ledger *l, const struct index_uuid *u)
+{
+    uint64_t seq, content;
+
+    if (uuid_is_zero(&u->uuid) || uuids_find(l->uuids, &u->uuid, &seq, &content))
+        return SKADE_EDAMAGED;
+    return uuids_add(l->uuids, &u->uuid, u->seq, u->content);
+}
+
+/* The head that T has in the parts of G. */
+static int restore_head(const struct ledger *l, const struct generation *g, struct table *t)
+{
+    static struct answer head;
+
+    answer_none(&head, t->number, SKADE_ENOSNAPSHOT);
+    newest_mover(l, g, t, SEQ_MAX, &head);
+    if (head.status == 1 && head.kind == EVENT_COMPACT)
+        carried_head(l, g, t, &head);
+    if (head.status == SKADE_ENOSNAPSHOT)
+        return 0;
+    if (head.status != 1)
+        return head.status;
+    return set_head(t, &(struct event){ .seq = head.seq,
+                                        .flags = head.flags,
+                                        .snapshot = head.snapshot,
+                                        .time_us = head.time_us,
+                                        .text = head.location });
+}
+
+static int restore_since_compaction(const struct generation *g, struct table *t)
+{
+    uint32_t number;
+    const struct retirement *base = table_base(t, SEQ_MAX, &number);
+
+    for (size_t i = 0; i < g->parts_count; i++) {
+        int64_t rows = part_rows_after(g->parts[i]->part, t->number, base ? base->seq : 0);
+        if (rows < 0)
+            return (int)rows;
+        t->since_compaction += (uint64_t)rows;
+    }
+    return 0;
+}
+
+int ledger_restore_end(struct ledger *l, const struct generation *g, uint64_t covered)
+{
+    int r = l->seq <= covered && g->covered == covered ? 0 : SKADE_EDAMAGED;
+
+    for (size_t i = 0; r == 0 && i < l->tables_count; i++) {
+        r = restore_head(l, g, l->tables[i]);
+        if (r == 0)
+            r = restore_since_compaction(g, l->tables[i]);
+    }
+    l->seq = l->floor = covered;
+    return r;
 }
 
 /* ---- history --------------------------------------------------------------------------------------------------------------- */

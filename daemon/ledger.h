@@ -39,6 +39,13 @@ struct retirement {
     int64_t time_us; /* when that was, by the clock; 0: the log doesn't tell */
 };
 
+/* A compaction: of a COMPACT event what parts don't tell. */
+struct compacted {
+    uint64_t seq;
+    uint64_t watermark;
+    uint32_t table;
+};
+
 struct head {
     uint64_t seq; /* 0: no commit moved the head yet */
     uint32_t flags;
@@ -106,10 +113,12 @@ struct ledger {
     size_t sorted_count, sorted_cap;
 
     struct other {
-        struct event *event; /* owned */
+        struct event *event; /* owned; stays as it is as long as the ledger */
         uint32_t table_prev; /* the same table's before, + 1 */
     } * others;              /* every event that isn't a commit, for history */
     size_t others_count, others_cap;
+    struct compacted *compactions; /* every COMPACT, by seq */
+    size_t compactions_count, compactions_cap;
 
     struct uuids *uuids;
 };
@@ -130,6 +139,17 @@ uint64_t event_content(const struct event *e);
  * whose chain is right that would be our own mistake).
  */
 int ledger_apply(struct ledger *l, struct event *e, bool replay, const struct generation *generation);
+
+/*
+ * Begin again from an index file: into a fresh ledger all events that aren't commits, and of each COMPACT its table and
+ * watermark, in order; then the uuids, oldest first; then, with G, whose parts cover the log up to its event COVERED,
+ * ledger_restore_end(), which finds heads and counts there.  After it the ledger is as if it had applied everything up
+ * to COVERED in a replay.  0, -ENOMEM, or SKADE_EDAMAGED when these don't fit together: the ledger is good for nothing
+ * then.
+ */
+int ledger_restore(struct ledger *l, const struct event *e);
+int ledger_restore_uuid(struct ledger *l, const struct index_uuid *u);
+int ledger_restore_end(struct ledger *l, const struct generation *g, uint64_t covered);
 
 /* The parts cover events up to COVERED: let go of them. */
 void ledger_trim(struct ledger *l, uint64_t covered);

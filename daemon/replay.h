@@ -1,7 +1,7 @@
 /*
  * From the log to memory, at start: the ledger, and parts over all commits.
  *
- * The log is read in stretches, each becomes a part in private memory, and those are merged: no more than one stretch of
+ * What the index file has comes from there (indexload.h), and only what is newer from the log.  The log is read in stretches, each becomes a part in private memory, and those are merged: no more than one stretch of
  * events is in memory at a time.
  */
 #ifndef SKADE_REPLAY_H
@@ -17,7 +17,8 @@ struct replayed {
     struct errmsg not_shared; /* why the parts are in private memory; empty: they are shared */
 };
 
-/* Read S's log into S's ledger and index it.  0, or negative: the log is damaged, or no memory. */
+/* Read S's log into S's ledger and index it; the log was opened with skip_check.  Events up to server.unchecked are those
+ * whose chain is still to be verified.  0, or negative: the log is damaged, or no memory. */
 int replay_log(struct server *s, struct replayed *ret, struct errmsg *msg);
 
 #endif

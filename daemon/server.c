@@ -10,8 +10,10 @@
 #include "compactions.h"
 #include "gc.h"
 #include "indexer.h"
+#include "indexkeeper.h"
 #include "listener.h"
 #include "log.h"
+#include "logcheck.h"
 #include "prompt.h"
 #include "renew.h"
 #include "rundir.h"
@@ -86,7 +88,9 @@ static int open_log(struct server *s, struct errmsg *msg)
     if (r < 0)
         return r;
     snprintf(dir, sizeof dir, "%s/log", s->config.data_dir.text);
-    struct commitlog_options options = { .dir = dir, .sync_full = s->config.sync == SYNC_FULL };
+    struct commitlog_options options = { .dir = dir,
+                                         .sync_full = s->config.sync == SYNC_FULL,
+                                         .skip_check = true }; /* replay.c does it, or needn't */
     return commitlog_open(&s->log, &options, msg);
 }
 
@@ -150,6 +154,9 @@ int server_start(struct server *s, struct errmsg *msg)
         return r;
     publisher_commit_seq(s->publisher, s->ledger->seq);
     counter_set(s->page, COUNTER_commit_seq, s->ledger->seq);
+    s->indexkeeper = indexkeeper_new(s);
+    if (!s->indexkeeper)
+        return fail(msg, -ENOMEM, "no memory");
     r = store_open(&s->store, s, msg);
     if (r == 0)
         r = store_sweep(s->store, msg);
@@ -166,6 +173,7 @@ int server_start(struct server *s, struct errmsg *msg)
     r = logthread_start(&s->log_thread, &s->loop, s->log);
     if (r < 0)
         return fail(msg, r, "cannot start the log's thread");
+    logcheck_start(s);
     return listener_open(&s->listener, s, msg);
 }
 
@@ -188,6 +196,7 @@ static void on_tick(uv_timer_t *timer)
     counter_set(s->page, COUNTER_checkpoints, logthread_checkpoints(s->log_thread));
     listener_tick(s->listener);
     indexer_tick(s->indexer);
+    indexkeeper_tick(s->indexkeeper);
     store_tick(s->store);
     compactions_tick(s);
     gc_tick(s);
@@ -228,12 +237,15 @@ static void on_draining(uv_timer_t *timer)
     bool idle = indexer_stop(s->indexer);
     idle = compactions_stop(s) && idle;
     idle = gc_stop(s) && idle && !s->workers;
+    idle = logcheck_stop(s) && idle;
     if (committer_idle(s->committer))
         listener_drain(s->listener);
     if (!late && (!idle || !committer_idle(s->committer) || !listener_empty(s->listener)))
         return;
     if (!idle)
         return; /* a worker's job ends by itself and can't be left behind */
+    if (!indexkeeper_stop(s->indexkeeper, s->exit_code == 0))
+        return;
     world.stop(&s->loop);
 }
 
@@ -360,6 +372,8 @@ int server_run(struct server *s)
     stop_log(s);
     close_handles(s);
     publisher_close(s->publisher, is_clean(s));
+    indexkeeper_free(s->indexkeeper);
+    logcheck_free(s);
     indexer_free(s->indexer);
     ledger_free(s->ledger);
     committer_free(s->committer);

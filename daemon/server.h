@@ -7,6 +7,8 @@
  *   ├── ledger              what is true now (memory)
  *   ├── publisher           files in shared memory, the control page
  *   ├── indexer             parts and roots: built by workers, published by the loop
+ *   ├── indexkeeper         writes the index file, from which a start is fast
+ *   ├── logcheck            verifies what a start from that file didn't
  *   ├── committer           changes wait here, are judged in groups, become durable, visible, answered: in this order
  *   ├── store               directories of stored tables
  *   └── listener, sessions  connections
@@ -36,6 +38,8 @@ struct server {
     struct publisher *publisher;
     struct control_page *page; /* the publisher's: where counters and words are */
     struct indexer *indexer;
+    struct indexkeeper *indexkeeper;
+    struct logcheck *logcheck; /* NULL: nothing to verify */
     struct committer *committer;
     struct listener *listener;
     struct store *store;
@@ -44,7 +48,10 @@ struct server {
     struct gc *gc;
     uint64_t last_lease; /* numbers of leases are never used again */
 
-    char readonly[256];  /* not empty: why no change is taken */
+    char readonly[256]; /* not empty: why no change is taken */
+    uint64_t on_file;   /* events up to here are in the index file; indexkeeper.c's */
+    uint64_t
+        unchecked; /* events up to here came from the index file: the chain of their rows is logcheck.c's */
     uint64_t last_epoch; /* of the daemon before us; 0: none */
     bool
         epoch_recorded; /* ours, in the log: before the first commit. Set before the log thread runs, then its own */

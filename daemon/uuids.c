@@ -15,19 +15,13 @@
 #define GROWING_FIRST 64
 #define EMPTY UINT32_MAX
 
-struct entry {
-    struct uuid uuid;
-    uint64_t seq;
-    uint64_t content;
-};
-
 struct uuids {
     uint64_t seed;
     bool grows;
     uint64_t first, next; /* ring positions, ever growing; next - first <= cap */
     uint32_t cap;         /* a power of two */
     uint32_t mask;        /* of the slots: twice as many */
-    struct entry *ring;
+    struct index_uuid *ring;
     uint32_t *slots;
 };
 
@@ -77,7 +71,7 @@ void uuids_free(struct uuids *u)
     free(u);
 }
 
-static struct entry *entry_at(const struct uuids *u, uint64_t position)
+static struct index_uuid *entry_at(const struct uuids *u, uint64_t position)
 {
     return &u->ring[position & (u->cap - 1)];
 }
@@ -126,7 +120,7 @@ static void remove_slot(struct uuids *u, uint32_t hole)
     u->slots[hole] = EMPTY;
 }
 
-static void put(struct uuids *u, const struct entry *e)
+static void put(struct uuids *u, const struct index_uuid *e)
 {
     uint32_t slot = probe(u, &e->uuid);
 
@@ -171,7 +165,7 @@ int uuids_add(struct uuids *u, const struct uuid *uuid, uint64_t seq, uint64_t c
         return -ENOMEM;
     if (full && !u->grows)
         forget_oldest(u);
-    put(u, &(struct entry){ *uuid, seq, content });
+    put(u, &(struct index_uuid){ *uuid, seq, content });
     return 0;
 }
 
@@ -181,4 +175,20 @@ void uuids_forget_after(struct uuids *u, uint64_t seq)
         remove_slot(u, probe(u, &entry_at(u, u->next - 1)->uuid));
         u->next--;
     }
+}
+
+size_t uuids_copy(const struct uuids *u, uint64_t seq, uint64_t *place, struct index_uuid *ret, size_t max)
+{
+    size_t n = 0;
+
+    if (*place < u->first)
+        *place = u->first;
+    while (n < max && *place < u->next && entry_at(u, *place)->seq <= seq)
+        ret[n++] = *entry_at(u, (*place)++);
+    return n;
+}
+
+size_t uuids_count(const struct uuids *u)
+{
+    return u->next - u->first;
 }

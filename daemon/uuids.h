@@ -8,7 +8,7 @@
 #ifndef SKADE_UUIDS_H
 #define SKADE_UUIDS_H
 
-#include "util.h"
+#include "format_index.h"
 
 #define UUIDS_REMEMBERED (1u << 20)
 
@@ -27,5 +27,12 @@ int uuids_add(struct uuids *u, const struct uuid *uuid, uint64_t seq, uint64_t c
 
 /* Forget those newer than SEQ: they were refused. */
 void uuids_forget_after(struct uuids *u, uint64_t seq);
+
+/* Copy at most MAX of those that are not newer than SEQ to RET, oldest first, and move *PLACE (0 at first) behind them;
+ * what was forgotten between two calls is stepped over.  How many; 0: that was all. */
+size_t uuids_copy(const struct uuids *u, uint64_t seq, uint64_t *place, struct index_uuid *ret, size_t max);
+
+/* How many are remembered. */
+size_t uuids_count(const struct uuids *u);
 
 #endif

@@ -17,7 +17,7 @@ block() { # from the first source that has it, without the markers' lines
     awk -v want="[doc:$1]" '
         index($0, want) { on = 1; sub(/^\/\* \[doc:[a-z_0-9]*\] */, "/* "); if ($0 ~ /^\/\* *\*\/$/) next; print; next }
         on && /^\/\* \[end\] \*\// { exit }
-        on { print }' shared/format.h shared/format_part.h shared/format_tail.h shared/format_entry.h shared/wire.h
+        on { print }' shared/format.h shared/format_part.h shared/format_tail.h shared/format_entry.h shared/format_index.h shared/wire.h
 }
 
 put() { # FILE NEW: take NEW over, or say that FILE is stale

@@ -171,6 +171,16 @@ void part_close(struct part *p)
     free(p);
 }
 
+void part_readdress(void *buf, size_t size, uint64_t epoch, uint64_t generation)
+{
+    struct seg_header *h = buf;
+
+    assert(size >= sizeof(struct part_header) && h->header_len <= size);
+    h->epoch = epoch;
+    h->generation = generation;
+    h->header_check = part_header_check(buf, h->header_len);
+}
+
 const struct part_header *part_header(const struct part *p)
 {
     return &p->header;
@@ -284,6 +294,17 @@ int64_t part_snapshots(const struct part *p, uint32_t table, uint64_t after)
     for (uint32_t i = rank; i < t.order_count; i++)
         count += !(p->order[t.order_first + i] & PART_EXTRA); /* what has a key stands in a block */
     return count;
+}
+
+int64_t part_rows_after(const struct part *p, uint32_t table, uint64_t after)
+{
+    struct part_table t;
+    uint32_t rank = 0;
+
+    int r = part_table_load(p, table, &t);
+    if (r == 1 && after > 0)
+        r = rank_of_seq(p, &t, after, &rank) < 0 ? SKADE_EDAMAGED : 1;
+    return r == 1 ? (int64_t)(t.order_count - rank) : r;
 }
 
 int part_before(const struct part *p, uint32_t table, uint64_t before, struct part_hit *ret)

@@ -42,6 +42,9 @@ uint64_t part_rows(const struct part *p);
 /* How many snapshots of TABLE find() finds that were introduced after AFTER.  Reads 4 bytes a row.  Negative: damaged. */
 int64_t part_snapshots(const struct part *p, uint32_t table, uint64_t after);
 
+/* How many rows of TABLE have seq > AFTER, whatever they are.  Negative: damaged. */
+int64_t part_rows_after(const struct part *p, uint32_t table, uint64_t after);
+
 /* A commit in a part. */
 struct part_hit {
     uint32_t ref; /* the record, for part_location() */
@@ -151,6 +154,9 @@ int part_plan_merge(struct part_plan **ret, const struct part_info *info, struct
                     size_t n);
 
 uint64_t part_plan_size(const struct part_plan *plan);
+
+/* BUF holds a part of SIZE bytes that part_open() takes: say in its header that it was made by EPOCH for GENERATION. */
+void part_readdress(void *buf, size_t size, uint64_t epoch, uint64_t generation);
 
 /* Write the part to BUF, part_plan_size() bytes, 64-byte aligned; whatever was there is overwritten, padding with
  * zeros.  The same plan gives the same bytes.  0, or SKADE_EDAMAGED when a part that is merged is. */

@@ -208,7 +208,8 @@ static const struct {
     { "store.mark", "N" },      { "store.link", "N" },     { "store.dirsync", "I" },
     { "store.linked", "I" },    { "store.temp", "N" },     { "entries.write", "N" },
     { "entries.fsync", "I" },   { "rows.write", "N" },     { "rows.fsync", "I" },
-    { "manifest.write", "N" },  { "manifest.fsync", "I" },
+    { "manifest.write", "N" },  { "manifest.fsync", "I" }, { "index.write", "N" },
+    { "index.fsync", "I" },     { "index.rename", "I" },   { "index.renamed", "I" },
 };
 
 static int fault_at(const char *name)
@@ -319,7 +320,7 @@ void sim_pass(uint64_t ms)
     uint64_t end_us = sim.now_us + ms * 1000;
 
     sim_settle();
-    for (const struct timer *t; (t = next_timer()) && t->due_us <= end_us; sim_settle())
+    for (const struct timer *t; !sim.stopped && (t = next_timer()) && t->due_us <= end_us; sim_settle())
         pass_until(t->due_us);
     pass_until(end_us);
     sim_settle();
