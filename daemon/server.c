@@ -27,7 +27,8 @@
 #include <unistd.h>
 
 #define BEAT_MS 500
-#define TICK_MS 1000
+/* What is done each second rides on each second beat: a daemon at rest wakes up no more than twice a second. */
+#define BEATS_OF_TICK 2
 /* Longer than the time that a client trusts a heartbeat that stands still. */
 #define ORPHAN_WAIT_MS 3000
 /* An orderly end waits so long for peers that don't read what they are owed. */
@@ -179,16 +180,9 @@ int server_start(struct server *s, struct errmsg *msg)
 
 /* ---- timers and signals ---------------------------------------------------------------------------------------------------------- */
 
-static void on_beat(uv_timer_t *timer)
+/* Each second. */
+static void tick(struct server *s)
 {
-    struct server *s = timer->data;
-    atomic_fetch_add_explicit(&s->page->heartbeat, 1, memory_order_relaxed); /* P6 */
-}
-
-static void on_tick(uv_timer_t *timer)
-{
-    struct server *s = timer->data;
-
     counter_set(s->page, COUNTER_uptime, (world.now_ms(&s->loop) - s->started_ms) / 1000);
     counter_set(s->page, COUNTER_tail_events, s->ledger->seq - indexer_generation(s->indexer)->covered);
     counter_set(s->page, COUNTER_tables, s->ledger->living);
@@ -200,6 +194,20 @@ static void on_tick(uv_timer_t *timer)
     store_tick(s->store);
     compactions_tick(s);
     gc_tick(s);
+}
+
+static void beat(struct server *s)
+{
+    atomic_fetch_add_explicit(&s->page->heartbeat, 1, memory_order_relaxed); /* P6 */
+}
+
+static void on_beat(uv_timer_t *timer)
+{
+    struct server *s = timer->data;
+
+    beat(s);
+    if (s->beats++ % BEATS_OF_TICK == BEATS_OF_TICK - 1)
+        tick(s);
 }
 
 static void on_loop_wakes(uv_prepare_t *handle)
@@ -218,10 +226,9 @@ static void on_loop_sleeps(uv_check_t *handle)
 
 static void close_handles(struct server *s)
 {
-    uv_handle_t *handles[] = { (uv_handle_t *)&s->beat,       (uv_handle_t *)&s->tick,
-                               (uv_handle_t *)&s->sigterm,    (uv_handle_t *)&s->sigint,
-                               (uv_handle_t *)&s->sighup,     (uv_handle_t *)&s->loop_wakes,
-                               (uv_handle_t *)&s->loop_sleeps };
+    uv_handle_t *handles[] = { (uv_handle_t *)&s->beat,       (uv_handle_t *)&s->sigterm,
+                               (uv_handle_t *)&s->sigint,     (uv_handle_t *)&s->sighup,
+                               (uv_handle_t *)&s->loop_wakes, (uv_handle_t *)&s->loop_sleeps };
     for (size_t i = 0; i < ARRAY_SIZE(handles); i++)
         if (!uv_is_closing(handles[i]))
             uv_close(handles[i], NULL);
@@ -233,7 +240,7 @@ static void on_draining(uv_timer_t *timer)
     struct server *s = timer->data;
     bool late = world.now_ms(&s->loop) - s->started_ms > DRAIN_MS; /* reused: when draining began */
 
-    on_beat(timer);
+    beat(s);
     bool idle = indexer_stop(s->indexer);
     idle = compactions_stop(s) && idle;
     idle = gc_stop(s) && idle && !s->workers;
@@ -261,7 +268,6 @@ void server_stop(struct server *s, int code)
     s->started_ms = world.now_ms(&s->loop);
     atomic_store_explicit(&s->page->state, CONTROL_DRAINING, memory_order_relaxed); /* P7 */
     listener_close(s->listener);
-    world.timer_stop(&s->tick);
     world.timer_start(&s->beat, on_draining, 0, 5);
 }
 
@@ -324,16 +330,14 @@ static void start_handles(struct server *s)
 {
     s->started_ms = world.now_ms(&s->loop);
     uv_timer_init(&s->loop, &s->beat);
-    uv_timer_init(&s->loop, &s->tick);
     uv_signal_init(&s->loop, &s->sigterm);
     uv_signal_init(&s->loop, &s->sigint);
     uv_signal_init(&s->loop, &s->sighup);
     uv_prepare_init(&s->loop, &s->loop_wakes);
     uv_check_init(&s->loop, &s->loop_sleeps);
-    s->beat.data = s->tick.data = s->sigterm.data = s->sigint.data = s->sighup.data = s->loop_wakes.data =
+    s->beat.data = s->sigterm.data = s->sigint.data = s->sighup.data = s->loop_wakes.data =
         s->loop_sleeps.data = s;
     world.timer_start(&s->beat, on_beat, 0, BEAT_MS);
-    world.timer_start(&s->tick, on_tick, TICK_MS, TICK_MS);
     uv_signal_start(&s->sigterm, on_stop_signal, SIGTERM);
     uv_signal_start(&s->sigint, on_stop_signal, SIGINT);
     uv_signal_start(&s->sighup, on_reload_signal, SIGHUP);

@@ -59,7 +59,8 @@ struct server {
     bool stopping;
     bool damaged; /* the index is: nothing is answered from it any more */
     int exit_code;
-    uv_timer_t beat, tick;
+    uv_timer_t beat;
+    uint64_t beats;
     uv_signal_t sigterm, sigint, sighup;
     uv_prepare_t loop_wakes;
     uv_check_t loop_sleeps;

@@ -119,6 +119,7 @@ static void pass_until(uint64_t until_us)
             t->due_us = sim.now_us + fired.repeat_us;
         else
             timer_stop(fired.timer);
+        sim.fired++;
         fired.fire(fired.timer);
     }
     if (sim.now_us < until_us)

@@ -31,6 +31,7 @@ struct sim {
     bool faults;           /* fail points may fail */
     unsigned killed_in;    /* so many fail points, then it is killed; 0: no */
     uint64_t lives, kills, failures, jobs;
+    uint64_t fired; /* timers */
 
     /* The test's: called just before the directory is copied; what the daemon said so far was heard. */
     void (*dying)(void);

@@ -277,6 +277,26 @@ START_TEST(the_heart_beats_twice_a_second)
 }
 END_TEST
 
+/* After commits, too, when they are indexed and the file of the index was written. */
+static void rest_for_an_hour(void *arg)
+{
+    (void)arg;
+    create("x.t", "s3://b");
+    commit(1);
+    sim_pass(60 * 1000);
+    uint64_t fired = sim.fired, jobs = sim.jobs;
+    sim_pass(3600 * 1000);
+    ck_assert_uint_le(sim.fired - fired, 2 * 3600);
+    ck_assert_uint_eq(sim.jobs, jobs);
+    leave();
+}
+
+START_TEST(at_rest_it_wakes_up_twice_a_second)
+{
+    quietly(NULL, rest_for_an_hour);
+}
+END_TEST
+
 static void wait_for_the_index(void *arg)
 {
     (void)arg;
@@ -519,6 +539,7 @@ Suite *simulator_suite(void)
     tcase_set_timeout(c, 300);
     tcase_add_loop_test(c, whatever_happens_every_answer_is_the_historys, 0, seeds);
     tcase_add_test(c, the_heart_beats_twice_a_second);
+    tcase_add_test(c, at_rest_it_wakes_up_twice_a_second);
     tcase_add_test(c, an_idle_tail_is_indexed_when_it_is_time);
     tcase_add_test(c, a_rebuild_that_fails_is_tried_again_less_and_less_often);
     tcase_add_test(c, retired_files_stay_for_the_grace_window);
