@@ -207,10 +207,13 @@ static void chain_found(struct log_job *job)
     struct saving *s = (struct saving *)job;
 
     s->work.data = s;
-    if (s->error == 0)
-        s->error = world.work(&s->keeper->server->loop, &s->work, write_on_worker, written);
-    if (s->error < 0)
-        saved(s);
+    /* Not into s->error: that is the worker's from here on. */
+    int r = s->error < 0 ? s->error
+                         : world.work(&s->keeper->server->loop, &s->work, write_on_worker, written);
+    if (r == 0)
+        return;
+    s->error = r;
+    saved(s);
 }
 
 static void on_idle(uv_idle_t *idle)
