@@ -207,6 +207,7 @@ docs: $B/docs/tables $B/skaded ## rewrite the generated parts of docs/ and conf/
 	@docs/refresh.sh $B
 docs-check: $B/docs/tables $B/skaded
 	@docs/refresh.sh --check $B
+	@tests/acceptance.sh
 
 check-unit-counted: $(PRODUCTS) $(TESTBIN)
 	@tests/run.sh $B none
@@ -237,6 +238,7 @@ format: deps-lint ## clang-format all sources
 	$Qclang-format -i $(C_FILES)
 lint: deps-lint $(PUBLIC) ## clang-format and clang-tidy must have nothing to say
 	$Qclang-format --dry-run -Werror $(C_FILES)
+	$Qtests/acceptance.sh
 	$Qprintf '%s\n' $(SHARED_SRC) $(CLIENT_SRC) $(DAEMON_SRC) $(TOOLS_SRC) | grep -v part_avx | xargs -P 2 -n 1 sh -c \
 	    'clang-tidy --quiet "$$@" -- -std=c11 -D_GNU_SOURCE -DSKADE_FAILPOINTS -DSKADE_VERSION=\"lint\" -Ishared -Ilibclient -Idaemon -Itools -I$B/include 2>/dev/null' sh
 

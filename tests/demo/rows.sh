@@ -16,7 +16,7 @@ rows_of() { # WRITER APPEND: keyed rows that tell who wrote them
 
 write() {
     local a
-    for a in $(seq "$appends"); do rows_of "$1" "$a" | skadectl append "$table" --format tsv >/dev/null; done
+    for a in $(seq "$appends"); do rows_of "$1" "$a" | skadectl append "$table" --format tsv; done >"$place/appended.$1"
 }
 
 # Reads until nobody writes any more; what is there may only grow.
@@ -34,26 +34,32 @@ skadectl create "$table" >/dev/null
 pids=
 for w in $(seq "$writers"); do write "$w" & pids="$pids $!"; done
 watch_it & reader=$!
-compactions=0
 while kill -0 $pids 2>/dev/null; do # as long as all of them write
-    skadectl compact "$table" >"$place/compacted"
-    compactions=$((compactions + 1))
+    skadectl compact "$table" >>"$place/compacted"
 done
 for pid in $pids; do wait "$pid"; done
 touch "$place/written"
 wait "$reader"
 
-show() { # WHAT
-    skadectl scan "$table" --format tsv | cut -f1 | sort >"$place/keys"
-    awk -v what="$1" -v snapshots="$(skadectl tables "$table" | cut -f3)" -v rows="$(wc -l <"$place/keys")" \
-        'BEGIN { printf "  %-28s %8d rows %6d snapshots\n", what, rows, snapshots }'
-}
+# The rest, too, so that what is left is one snapshot.
+skadectl compact "$table" >>"$place/compacted"
+skadectl scan "$table" --format tsv | cut -f1 | sort >"$place/keys"
 
-echo "  $writers writers made $((writers * appends)) appends of $rows rows, beside $compactions compactions and $(cat "$place/scans") scans"
-show "before the last compaction"
-skadectl compact "$table" >"$place/compacted"
-show "after it"
-awk -F'\t' '{ printf "  files %d -> %d, bytes %d -> %d, in %.2f s\n", $6, $7, $8, $9, $11 }' "$place/compacted"
+# Columns of append: table snapshot seq rows bytes; of compact: table rows rows_pruned snapshots_before carried files_before
+# files_after bytes_before bytes_after ... seq at the 13th.
+awk -F'\t' -v left="$(skadectl tables "$table" | cut -f3)" '
+    function line(what, snapshots, files, bytes) { printf "  %-34s %10s %8d %12d\n", what, snapshots, files, bytes }
+    FILENAME ~ /appended/ { appends++; appended += $5; next }
+    { files = $7; bytes = $9 }
+    $13 != "-" { compactions++; read_files += $6; read_bytes += $8; written_files += $7; written_bytes += $9 }
+    END {
+        printf "  %-34s %10s %8s %12s\n", "", "snapshots", "files", "bytes"
+        line("appended", appends, appends, appended)
+        line("read by " compactions " compactions", "", read_files, read_bytes)
+        line("written by them", compactions, written_files, written_bytes)
+        line("left", left, files, bytes)
+    }' "$place"/appended.* "$place/compacted"
+echo "  $writers writers made $((writers * appends)) appends of $rows rows, beside compactions and $(cat "$place/scans") scans"
 skadectl gc "$table" --now >/dev/null
 
 for w in $(seq "$writers"); do for a in $(seq "$appends"); do rows_of "$w" "$a"; done; done | cut -f1 | sort >"$place/wanted"

@@ -127,3 +127,48 @@ stop
 stray_in shop.events
 with_log "$place/backup.other"
 reads_only "another log"
+
+# ---- the newest commit is missing, and its mark was still there: what is noticed and what isn't ----
+
+# settling_killed ROW: the daemon dies behind a commit, before its mark goes; the log as it was before is in log.before.
+settling_killed() {
+    stop
+    rm -rf "$place/log.before"
+    cp -a "$data/log" "$place/log.before"
+    start --gc-grace 1h
+    fail_at store.settle kill
+    skadectl --timeout 60 append shop.events <<<"$1" >/dev/null 2>&1 & local sent=$!
+    wait_gone "$daemon"
+    daemon=
+    fail_no_more store.settle
+    kill -9 $sent 2>/dev/null || true
+    { wait $sent; } 2>/dev/null || true
+    find "$data/tables" -name '*.pending' | grep -q . || fail "the mark is gone"
+}
+older_log() { rm -rf "$data/log" && cp -a "$place/log.before" "$data/log"; }
+
+data=$place/last
+start --gc-grace 1h
+ctl create shop.events >/dev/null
+append one
+settling_killed two
+older_log
+everything >"$place/before"
+# The last daemon's page says how long its log was.
+expect 1 timeout 60 skaded --run-dir "$run" --data-dir "$data" --shm-dir "$shm" >"$place/out" 2>"$place/said"
+grep -q "clients were told of" "$place/said" || fail "the refusal doesn't say how it knows: $(cat "$place/said")"
+everything | diff "$place/before" - || fail "files were touched"
+# Without the page, after a reboot, only the mark is left, and that says: never committed.
+rm -f "$shm"/skade.*
+start --gc-grace 1h
+grep -q "has no commit: moved to lost/" "$place/skaded.log" || fail "the file isn't reported"
+same "files in lost/" 1 "$(find "$data/lost" -type f | wc -l)"
+same "rows" one "$(ctl scan shop.events)"
+# A file of later says that the log knew more.
+settling_killed three
+start --gc-grace 1h
+append four
+crash
+older_log
+rm -f "$shm"/skade.*
+reads_only "older than the data" one
