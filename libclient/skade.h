@@ -376,7 +376,8 @@ SKADE_API int skade_expire_snapshot(skade *s, skade_table table, int64_t id, uin
  */
 
 /* Begin.  UUID (16 bytes, NULL: the library makes one): the same again with the same rows gets the first
- * answer.  SKADE_ENOTABLE, SKADE_EKIND (an external table takes commits, not rows), ... may also come from
+ * answer, also when the table was dropped since; if the first is still under way, what comes of that is waited
+ * for.  SKADE_ENOTABLE, SKADE_EKIND (an external table takes commits, not rows), ... may also come from
  * a later call: nothing is waited for here. */
 SKADE_API int skade_append_begin(skade *s, skade_table table, const unsigned char *uuid);
 
@@ -507,7 +508,7 @@ typedef int (*skade_prune_fn)(void *arg, const struct skade_row *row);
 typedef int (*skade_progress_fn)(void *arg, uint64_t rows_done, uint64_t rows_total, uint64_t bytes_written);
 
 enum {
-    SKADE_DRY_RUN = 1, /* only say what it would do: needs no disk, and runs beside a compaction of the table */
+    SKADE_DRY_RUN = 1, /* only say what it would do; needs no disk, and goes on beside a compaction */
     SKADE_NO_WAIT =
         2 /* begin it, and return at once with figures that are all 0; it goes on without anyone waiting */
 };
