@@ -180,6 +180,9 @@ void goals_of_idle(struct measure ratio);
 /* A page at the end of a long history by one at its beginning; one of a long history by one of a short one. */
 void goals_of_pages(struct measure oldest, struct measure longer, uint64_t wrong);
 /* Rows of BYTES: times faster than LMDB (append) and SQLite (scan); times slower than what compaction can't avoid. */
+/* What NAME costs with a tail that is full so far (HOW). */
+void goal_of_tail(const char *name, const char *how, struct measure ratio, double most);
+void goals_of_tail(uint64_t wrong, uint64_t asked);
 void goals_of_tables(size_t bytes, struct measure append, struct measure scan, struct measure compact);
 
 void report_begin(const char *folder);
@@ -233,6 +236,8 @@ const char *place_folder(void);
 const char *place_shm_dir(void); /* of the daemon's files */
 void end_if_interrupted(void);
 
+void daemon_hold_index(
+    bool hold); /* daemons that are started from now on index when they are told to, only */
 void daemon_start(const char *sync); /* "full" or "normal"; with an empty log */
 /* Count its calls of fsync() and fdatasync() from its next start on; false: can't. */
 bool daemon_count_syncs(void);
@@ -332,6 +337,7 @@ void stage_lookups(uint64_t n, const char *size, int reps);
 void stage_distributions(uint64_t n, int reps);
 void stage_commits(int reps);
 void stage_tables(int reps);
+void stage_tail(int reps);
 void stage_pages(int reps);
 /* With a daemon that has H: lookups of two processes at a time; BYTES is what their limits are measured over. */
 void stage_scaling(const struct history *h, size_t bytes, int reps);

@@ -160,6 +160,13 @@ double daemon_processor_ns(void)
 
 /* ---- the daemon --------------------------------------------------------------------------------------------------- */
 
+static bool held; /* the index is */
+
+void daemon_hold_index(bool hold)
+{
+    held = hold;
+}
+
 static _Noreturn void become_daemon(int out, const char *sync)
 {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -170,7 +177,8 @@ static _Noreturn void become_daemon(int out, const char *sync)
         setenv("SKADE_BENCH_SYNCS", syncs_path, 1);
     }
     execl(program, program, "--instance", instance, "--run-dir", run_dir, "--data-dir", data_dir, "--shm-dir",
-          shm_dir, "--sync", sync, "--log-level", "error", (char *)NULL);
+          shm_dir, "--sync", sync, "--log-level", "error", held ? "--rebuild-threshold" : (char *)NULL,
+          "1048576", "--rebuild-idle", "1h", (char *)NULL);
     _exit(127);
 }
 

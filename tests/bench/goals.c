@@ -232,6 +232,20 @@ void goals_of_pages(struct measure oldest, struct measure longer, uint64_t wrong
     check_none("index.wrong_answers.history", wrong);
 }
 
+void goal_of_tail(const char *name, const char *how, struct measure ratio, double most)
+{
+    struct goal g = { .sense = AT_MOST, .floor = most, .target = most };
+
+    snprintf(g.name, sizeof g.name, "speed.%s.%s", name, how);
+    goal_check(&g, ratio);
+}
+
+void goals_of_tail(uint64_t wrong, uint64_t asked)
+{
+    check_none("index.wrong_answers.tail", wrong);
+    check_none("index.socket_requests.tail", asked);
+}
+
 void goals_of_tables(size_t bytes, struct measure append, struct measure scan, struct measure compact)
 {
     struct goal goals[] = { { .sense = AT_LEAST, .floor = 1, .target = 1 },

@@ -189,6 +189,12 @@ static void history(uint64_t n, int reps)
     stage_pages(reps);
 }
 
+static void tail(uint64_t n, int reps)
+{
+    (void)n;
+    stage_tail(reps);
+}
+
 static const struct stage {
     const char *name;
     void (*run)(uint64_t n, int reps); /* N: BENCH_N, 0 when it isn't given */
@@ -196,6 +202,7 @@ static const struct stage {
     { "lookups", lookups }, { "distributions", distributions },
     { "clients", clients }, { "history", history },
     { "commits", commits }, { "tables", tables },
+    { "tail", tail },
 };
 
 /* Is NAME one of the words of LIST, which commas divide? */
