@@ -36,7 +36,7 @@ static int fill(void *arg, void *buf, size_t size)
 {
     struct filling *f = arg;
 
-    assert(size == tail_size(f->info.room, f->info.heap));
+    assert(size == tail_size(f->info.room, f->info.lines));
     tail_begin(&f->writer, &f->info, buf);
     append_newer(&f->writer, f->ledger);
     tail_show(&f->writer); /* T2: nobody sees it yet */
@@ -62,7 +62,7 @@ int kept_tail_make(struct kept_tail *ret, struct server *s, const struct generat
                                    .generation = g->number,
                                    .from_seq = g->covered,
                                    .room = TAIL_ROOM,
-                                   .heap = tail_heap_usual() } };
+                                   .lines = tail_lines_usual() } };
 
     *ret = (struct kept_tail){ .generation = g->number, .seen = s->ledger->seq };
     int r = check_room(s, msg);

@@ -474,6 +474,13 @@ bool question_may_be_stale(const skade *s, int64_t r);
 /* Map the tail of the current generation, once.  What fails is counted: then the daemon is asked. */
 void fresh_map(skade *s);
 
+/* Ask memory for what the search of M's tail for a snapshot begins with. */
+static inline void fresh_prefetch(const struct moment *m, uint32_t table, int64_t id)
+{
+    const struct tail *t = &m->gen->tail->tail;
+    tail_prefetch_home(t, tail_home(t, table, id));
+}
+
 /* question_settle() for what M's tail may know, for a M that has one.  For a snapshot: the parts don't have it. */
 bool fresh_settle(skade *s, const struct moment *m, const struct question *q, struct skade_answer *a,
                   is_current_fn is_current, int *result);

@@ -76,6 +76,8 @@ bool question_settle(skade *s, const struct moment *m, const struct question *q,
         return false;
     if (q->kind != QUESTION_RESOLVE && moment_has_tail(m))
         return fresh_settle(s, m, q, a, is_current, result);
+    if (moment_has_tail(m)) /* while the parts are waited for */
+        fresh_prefetch(m, q->table, q->value);
     f.status = search(m->gen, q, m->at, a, &f);
     if ((f.status == SKADE_ENOSNAPSHOT || f.status == SKADE_ENOTABLE) && moment_has_tail(m))
         return fresh_settle(s, m, q, a, is_current, result);

@@ -37,9 +37,8 @@ static bool sections_fit(const struct tail_header *h, uint64_t size)
 {
     return section_fits(&h->keys, sizeof(uint32_t), 4 * TAIL_ROOM_MAX, size) &&
            section_fits(&h->homes, sizeof(uint32_t), 4 * TAIL_ROOM_MAX, size) &&
-           section_fits(&h->slots, sizeof(struct tail_slot), TAIL_ROOM_MAX, size) &&
            section_fits(&h->tables, sizeof(struct tail_table), TAIL_ROOM_MAX, size) &&
-           section_fits(&h->heap, 1, UINT32_MAX, size) && h->tables.count == h->slots.count;
+           section_fits(&h->lines, TAIL_LINE, TAIL_LINES_MAX, size);
 }
 
 static void view(struct tail *t, const struct tail_header *h, const uint8_t *base)
@@ -52,15 +51,14 @@ static void view(struct tail *t, const struct tail_header *h, const uint8_t *bas
     t->from_seq = h->seg.from_seq;
     t->slot_seed = h->seg.header_check;
     t->log = h->seg.log;
-    t->room = (uint32_t)h->slots.count;
+    t->room = (uint32_t)h->tables.count;
     t->keys = (uint32_t)h->keys.count;
     t->homes = (uint32_t)h->homes.count;
-    t->heap_len = h->heap.count;
+    t->lines = (uint32_t)h->lines.count;
     t->key = (const _Atomic uint32_t *)(const void *)(base + h->keys.off);
     t->home = (const _Atomic uint32_t *)(const void *)(base + h->homes.off);
     t->table = (const struct tail_table *)(const void *)(base + h->tables.off);
-    t->slot = base + h->slots.off;
-    t->heap = (const char *)base + h->heap.off;
+    t->line = base + h->lines.off;
 }
 
 int tail_open(struct tail *ret, const void *base, size_t size, struct errmsg *msg)
@@ -86,37 +84,50 @@ int tail_open(struct tail *ret, const void *base, size_t size, struct errmsg *ms
 
 /* ---- slots --------------------------------------------------------------------------------------------- */
 
-/* The slot of LINK, which is index + 1 and below BOUND. 0 and a copy that was checked; SKADE_EDAMAGED. */
+/* The slot of LINK, which is line + 1 and below BOUND.  0 and a copy that was checked; SKADE_EDAMAGED. */
 static int read_slot(const struct tail *t, uint32_t link, uint32_t bound, struct tail_slot *ret)
 {
     if (link >= bound)
         return SKADE_EDAMAGED;
-    copy_once(ret, t->slot + (size_t)(link - 1) * sizeof *ret, sizeof *ret);
+    const uint8_t *at = t->line + (size_t)(link - 1) * TAIL_LINE;
+    __builtin_prefetch(at + TAIL_LINE); /* its text, at least the most of it */
+    __builtin_prefetch(at + 2 * TAIL_LINE);
+    copy_once(ret, at, sizeof *ret);
     return ret->check == tail_slot_check(ret, t->slot_seed, link - 1) ? 0 : SKADE_EDAMAGED;
 }
 
 static void take(const struct tail *t, uint32_t link, const struct tail_slot *slot, struct tail_hit *ret)
 {
-    *ret = (struct tail_hit){ .seq = t->from_seq + link,
+    *ret = (struct tail_hit){ .seq = t->from_seq + slot->number,
                               .snapshot = slot->snapshot,
                               .time_us = slot->time_us,
                               .table = slot->table,
                               .flags = slot->flags & EVENT_FLAGS,
                               .kind = slot->kind,
-                              .text_off = slot->text_off,
+                              .line = link - 1,
                               .text_len = slot->text_len,
                               .text_check = slot->text_check };
 }
 
 int tail_location(const struct tail *t, const struct tail_hit *hit, char *buf, size_t cap)
 {
-    if (!range_inside(hit->text_off, hit->text_len, t->heap_len) || hit->text_len > LOCATION_MAX)
+    if (hit->text_len > LOCATION_MAX || tail_lines_of(hit->text_len) > t->lines - hit->line)
         return SKADE_EDAMAGED;
     if (hit->text_len > cap)
         return -ERANGE;
     if (hit->text_len > 0)
-        copy_once(buf, t->heap + hit->text_off, hit->text_len);
+        copy_once(buf, t->line + ((size_t)hit->line + 1) * TAIL_LINE, hit->text_len);
     return tail_text_check(buf, hit->text_len) == hit->text_check ? (int)hit->text_len : SKADE_EDAMAGED;
+}
+
+int tail_slot_at(const struct tail *t, uint32_t line, struct tail_slot *ret, uint32_t *next)
+{
+    int r = line < t->lines ? read_slot(t, line + 1, t->lines + 1, ret) : SKADE_EDAMAGED;
+    if (r == 0 && (ret->text_len > LOCATION_MAX || tail_lines_of(ret->text_len) > t->lines - line))
+        r = SKADE_EDAMAGED;
+    if (r == 0)
+        *next = line + tail_lines_of(ret->text_len);
+    return r;
 }
 
 /* ---- by key -------------------------------------------------------------------------------------------- */
@@ -140,8 +151,10 @@ void tail_prefetch_slot(const struct tail *t, uint32_t home)
 {
     uint32_t link = atomic_load_explicit(&t->key[home], memory_order_relaxed); /* T1: only for a prefetch */
 
-    if (link != 0 && link <= t->room)
-        __builtin_prefetch(t->slot + (size_t)(link - 1) * sizeof(struct tail_slot));
+    if (link == 0 || link > t->lines)
+        return;
+    for (uint32_t i = 0; i < 3; i++)
+        __builtin_prefetch(t->line + (size_t)(link - 1 + i) * TAIL_LINE);
 }
 
 /* Is SLOT in the right chain?  A word that was damaged leads into another one, or to a slot that is in none. */
@@ -154,7 +167,7 @@ static bool belongs(const struct tail *t, const struct tail_slot *slot, uint32_t
 
 int tail_find(const struct tail *t, uint32_t count, uint32_t table, int64_t id, struct tail_hit *ret)
 {
-    uint32_t home = tail_home(t, table, id), bound = t->room + 1;
+    uint32_t home = tail_home(t, table, id), bound = t->lines + 1;
     struct tail_slot slot;
 
     for (uint32_t link = atomic_load_explicit(&t->key[home], memory_order_acquire); link != 0; /* T1, T3 */
@@ -162,7 +175,7 @@ int tail_find(const struct tail *t, uint32_t count, uint32_t table, int64_t id, 
         if (read_slot(t, link, bound, &slot) < 0 || !belongs(t, &slot, home))
             return SKADE_EDAMAGED;
         if (slot.table == table && slot.snapshot == id && slot.kind != EVENT_CREATE) {
-            if (link > count)
+            if (slot.number > count)
                 return 0; /* only the first of its key is in a chain */
             take(t, link, &slot, ret);
             return 1;
@@ -171,15 +184,14 @@ int tail_find(const struct tail *t, uint32_t count, uint32_t table, int64_t id, 
     return 0;
 }
 
-static int is_named(const struct tail *t, const struct tail_slot *slot, struct bytes name)
+static int is_named(const struct tail *t, uint32_t link, const struct tail_slot *slot, struct bytes name)
 {
     char buf[NAME_MAX_LEN];
-    struct tail_hit hit = { .text_off = slot->text_off,
-                            .text_len = slot->text_len,
-                            .text_check = slot->text_check };
+    struct tail_hit hit;
 
     if (slot->text_len != name.len)
         return 0;
+    take(t, link, slot, &hit);
     int len = tail_location(t, &hit, buf, sizeof buf);
     return len < 0 ? SKADE_EDAMAGED : memcmp(buf, name.data, name.len) == 0;
 }
@@ -187,17 +199,17 @@ static int is_named(const struct tail *t, const struct tail_slot *slot, struct b
 int tail_find_name(const struct tail *t, uint32_t count, struct bytes name, uint64_t after, uint32_t *ret)
 {
     uint64_t hash = tail_name_hash(name, t->seed);
-    uint32_t home = name_home(t, hash), bound = t->room + 1;
+    uint32_t home = name_home(t, hash), bound = t->lines + 1;
     struct tail_slot slot;
 
     for (uint32_t link = atomic_load_explicit(&t->key[home], memory_order_acquire); link != 0; /* T1, T3 */
          bound = link, link = slot.key_next) {
         if (read_slot(t, link, bound, &slot) < 0 || !belongs(t, &slot, home))
             return SKADE_EDAMAGED;
-        if (slot.kind != EVENT_CREATE || (uint64_t)slot.snapshot != hash || link > count ||
-            t->from_seq + link <= after)
+        if (slot.kind != EVENT_CREATE || (uint64_t)slot.snapshot != hash || slot.number > count ||
+            t->from_seq + slot.number <= after)
             continue;
-        int r = is_named(t, &slot, name);
+        int r = is_named(t, link, &slot, name);
         if (r == 1)
             *ret = slot.table;
         if (r != 0)
@@ -242,7 +254,7 @@ struct walk {
 
 static int step_to(struct walk *w, uint32_t link)
 {
-    w->bound = w->link == 0 ? w->t->room + 1 : w->link;
+    w->bound = w->link == 0 ? w->t->lines + 1 : w->link;
     w->link = link;
     if (link == 0)
         return 0;
@@ -260,7 +272,7 @@ static int walk_begin(struct walk *w, const struct tail *t, uint32_t count, uint
 {
     *w = (struct walk){ .t = t, .table = table };
     int r = step_to(w, atomic_load_explicit(&entry->newest, memory_order_acquire)); /* T1, T3 */
-    while (r == 0 && w->link > count)
+    while (r == 0 && w->link != 0 && w->slot.number > count)
         r = walk_on(w);
     return r;
 }
@@ -354,18 +366,19 @@ int tail_verify(const struct tail *t, struct errmsg *msg)
     char buf[LOCATION_MAX];
     struct tail_slot slot;
     struct tail_hit hit;
+    uint32_t line = 0, next = 0;
 
     int64_t count = tail_count(t);
     if (count < 0)
-        return fail(msg, SKADE_EDAMAGED, "it says that it has more slots than there are");
-    for (uint32_t link = 1; link <= count; link++) {
-        int r = read_slot(t, link, t->room + 1, &slot);
-        if (r == 0) {
-            take(t, link, &slot, &hit);
+        return fail(msg, SKADE_EDAMAGED, "it says that it has more events than there is room for");
+    for (uint32_t number = 1; number <= count; number++, line = next) {
+        int r = tail_slot_at(t, line, &slot, &next);
+        if (r == 0 && slot.number == number) {
+            take(t, line + 1, &slot, &hit);
             r = tail_location(t, &hit, buf, sizeof buf);
         }
-        if (r < 0)
-            return fail(msg, SKADE_EDAMAGED, "slot %u is damaged", link - 1);
+        if (r < 0 || slot.number != number)
+            return fail(msg, SKADE_EDAMAGED, "event %u of it is damaged", number);
     }
     return 0;
 }

@@ -8,13 +8,13 @@
  * parts are asked first.  Of events other than commits and creations a slot is there, so that numbers have no gap, and says
  * nothing: what they did, the root of the generation knows.
  *
- * Bytes of a tail are never trusted: each slot has a checksum, indexes and lengths are compared with the room, chains lead
- * to smaller indexes only.  What is damaged is SKADE_EDAMAGED: ask elsewhere.
+ * Bytes of a tail are never trusted: each slot has a checksum, links and lengths are compared with the room, chains lead
+ * back only.  What is damaged is SKADE_EDAMAGED: ask elsewhere.
  *
  *   T1  A slot, its text and a new table's entry are written before keys, homes or newest lead to them (release).
  *   T2  count is stored (release) after all of its slots are found, and before commit_seq (P3).
- *   T3  A reader loads the generation, then count (acquire), and then searches; what it meets at or past its count it only
- *       walks through, to smaller indexes, by a link that it has acquired (T1).
+ *   T3  A reader loads the generation, then count (acquire), and then searches; what it meets past its count it only walks
+ *       through, back, by a link that it has acquired (T1).
  *   T4  A tail is complete up to commit_seq, or full, before its generation is stored (P2), and not written after another
  *       word is.
  */
@@ -35,18 +35,16 @@ struct tail {
     uint64_t slot_seed;
     struct uuid log;
     uint32_t room;
-    uint32_t keys, homes; /* how many there are */
-    uint64_t heap_len;
+    uint32_t keys, homes, lines; /* how many there are */
     const _Atomic uint32_t *key, *home;
     const struct tail_table *table;
-    const uint8_t *slot;
-    const char *heap;
+    const uint8_t *line;
 };
 
 /* Check the SIZE bytes at BASE (64-byte aligned).  0; SKADE_EVERSION, SKADE_EDAMAGED. */
 int tail_open(struct tail *ret, const void *base, size_t size, struct errmsg *msg);
 
-/* T3: how many slots there are; SKADE_EDAMAGED. */
+/* T3: how many events there are; SKADE_EDAMAGED. */
 static inline int64_t tail_count(const struct tail *t)
 {
     uint64_t count =
@@ -54,7 +52,7 @@ static inline int64_t tail_count(const struct tail *t)
     return count <= t->room ? (int64_t)count : SKADE_EDAMAGED;
 }
 
-/* How many of COUNT slots have events up to AT. */
+/* How many of the first COUNT events are up to AT. */
 static inline uint32_t tail_limit(const struct tail *t, uint32_t count, uint64_t at)
 {
     if (at <= t->from_seq)
@@ -70,10 +68,11 @@ struct tail_hit {
     uint32_t table;
     uint32_t flags;
     uint32_t kind;
-    uint32_t text_off, text_len, text_check;
+    uint32_t line; /* of its slot */
+    uint32_t text_len, text_check;
 };
 
-/* Questions about the first COUNT slots, a count that was acquired or less.  1 and *RET; 0: there is none here;
+/* Questions about the first COUNT events, a count that was acquired or less.  1 and *RET; 0: there is none here;
  * SKADE_EDAMAGED. */
 int tail_find(const struct tail *t, uint32_t count, uint32_t table, int64_t id, struct tail_hit *ret);
 /* Creations up to AFTER don't count: the root knows what became of them. */
@@ -93,6 +92,10 @@ uint32_t tail_home(const struct tail *t, uint32_t table, int64_t id);
 void tail_prefetch_home(const struct tail *t, uint32_t home);
 void tail_prefetch_slot(const struct tail *t, uint32_t home);
 
+/* The slot in LINE, or of number I + 1 when LINE is where the one before ended: *NEXT is where this one does.  0;
+ * SKADE_EDAMAGED. */
+int tail_slot_at(const struct tail *t, uint32_t line, struct tail_slot *ret, uint32_t *next);
+
 /* Check all slots that are there.  0; SKADE_EDAMAGED. */
 int tail_verify(const struct tail *t, struct errmsg *msg);
 
@@ -104,15 +107,15 @@ struct tail_info {
     uint64_t epoch;
     uint64_t generation;
     uint64_t from_seq; /* what the generation's parts cover */
-    uint32_t room;     /* 1 to TAIL_ROOM_MAX */
-    uint32_t heap;     /* bytes, at least 1 */
+    uint32_t room;     /* events: 1 to TAIL_ROOM_MAX */
+    uint32_t lines;    /* for slots and texts: 1 to TAIL_LINES_MAX */
 };
 
 /* Bytes of the file. */
-uint64_t tail_size(uint32_t room, uint32_t heap);
+uint64_t tail_size(uint32_t room, uint32_t lines);
 
-/* TAIL_ROOM slots, and so much heap that the file has TAIL_BYTES. */
-uint32_t tail_heap_usual(void);
+/* With TAIL_ROOM, so many lines that the file has TAIL_BYTES. */
+uint32_t tail_lines_usual(void);
 
 /* The one who writes; its caller's thread's alone. */
 struct tail_writer {
@@ -121,7 +124,7 @@ struct tail_writer {
     uint64_t slot_seed;
     uint32_t slots;  /* appended so far */
     uint32_t tables; /* entries used */
-    uint32_t heap;   /* bytes used */
+    uint32_t lines;  /* used */
     bool full;       /* an event didn't fit: none comes behind it */
 };
 

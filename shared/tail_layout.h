@@ -14,9 +14,15 @@
 _Static_assert(offsetof(struct tail_header, count) == TAIL_HEADER_LEN, "count is behind the header");
 _Static_assert(offsetof(struct tail_table, newest) == TAIL_TABLE_FIXED, "words are behind what is fixed");
 
-static inline uint64_t tail_slot_check(const struct tail_slot *slot, uint64_t seed, uint32_t index)
+static inline uint64_t tail_slot_check(const struct tail_slot *slot, uint64_t seed, uint32_t line)
 {
-    return checksum(slot, offsetof(struct tail_slot, check), seed + index);
+    return checksum(slot, offsetof(struct tail_slot, check), seed + line);
+}
+
+/* Lines that a slot takes with its text of BYTES. */
+static inline uint32_t tail_lines_of(size_t bytes)
+{
+    return 1 + (uint32_t)((bytes + TAIL_LINE - 1) / TAIL_LINE);
 }
 
 static inline uint32_t tail_text_check(const char *text, size_t len)

@@ -22,27 +22,26 @@ static struct section place(uint64_t *at, uint64_t count, uint64_t elem)
     return s;
 }
 
-static uint64_t lay_out(struct tail_header *h, uint32_t room, uint32_t heap)
+static uint64_t lay_out(struct tail_header *h, uint32_t room, uint32_t lines)
 {
     uint64_t at = sizeof *h;
 
     h->keys = place(&at, keys_of(room), sizeof(uint32_t));
     h->homes = place(&at, room, sizeof(uint32_t));
     h->tables = place(&at, room, sizeof(struct tail_table));
-    h->slots = place(&at, room, sizeof(struct tail_slot));
-    h->heap = place(&at, heap, 1);
+    h->lines = place(&at, lines, TAIL_LINE);
     return at;
 }
 
-uint64_t tail_size(uint32_t room, uint32_t heap)
+uint64_t tail_size(uint32_t room, uint32_t lines)
 {
     struct tail_header h;
-    return lay_out(&h, room, heap);
+    return lay_out(&h, room, lines);
 }
 
-uint32_t tail_heap_usual(void)
+uint32_t tail_lines_usual(void)
 {
-    return (uint32_t)(TAIL_BYTES - tail_size(TAIL_ROOM, 0));
+    return (uint32_t)(TAIL_BYTES - tail_size(TAIL_ROOM, 0)) / TAIL_LINE;
 }
 
 static struct tail_header *header(const struct tail_writer *w)
@@ -57,7 +56,7 @@ static _Atomic uint32_t *words(const struct tail_writer *w, const struct section
 
 static struct tail_slot *slot_at(const struct tail_writer *w, uint32_t link)
 {
-    return (struct tail_slot *)(void *)(w->base + header(w)->slots.off) + (link - 1);
+    return (struct tail_slot *)(void *)(w->base + header(w)->lines.off) + (link - 1);
 }
 
 static struct tail_table *table_at(const struct tail_writer *w, uint32_t link)
@@ -70,12 +69,13 @@ void tail_begin(struct tail_writer *w, const struct tail_info *info, void *base)
     struct tail_header *h = base;
     size_t after = offsetof(struct seg_header, header_check) + sizeof h->seg.header_check;
 
-    assert(info->room >= 1 && info->room <= TAIL_ROOM_MAX && info->heap >= 1);
+    assert(info->room >= 1 && info->room <= TAIL_ROOM_MAX && info->lines >= 1 &&
+           info->lines <= TAIL_LINES_MAX);
     *w = (struct tail_writer){ .base = base, .info = *info };
     memcpy(h->seg.magic, FORMAT_MAGIC_TAIL, sizeof h->seg.magic);
     h->seg.major = FORMAT_MAJOR;
     h->seg.header_len = TAIL_HEADER_LEN;
-    h->seg.size = lay_out(h, info->room, info->heap);
+    h->seg.size = lay_out(h, info->room, info->lines);
     h->seg.epoch = info->epoch;
     h->seg.generation = info->generation;
     h->seg.log = info->log;
@@ -90,7 +90,7 @@ void tail_begin(struct tail_writer *w, const struct tail_info *info, void *base)
 
 static struct tail_table *add_table(struct tail_writer *w, uint32_t number, _Atomic uint32_t *home)
 {
-    uint32_t link = ++w->tables; /* there is one for each slot */
+    uint32_t link = ++w->tables; /* there is one for each event */
     struct tail_table *entry = table_at(w, link);
 
     entry->number = number;
@@ -176,14 +176,12 @@ static void chain_by_table(const struct tail_writer *w, const struct tail_table 
         slot->head = link;
 }
 
-static void put_text(struct tail_writer *w, struct bytes text, struct tail_slot *slot)
+static void put_text(const struct tail_writer *w, struct bytes text, uint32_t link, struct tail_slot *slot)
 {
-    slot->text_off = w->heap;
     slot->text_len = (uint32_t)text.len;
     slot->text_check = tail_text_check(text.data, text.len);
     if (text.len)
-        memcpy(w->base + header(w)->heap.off + w->heap, text.data, text.len);
-    w->heap += (uint32_t)text.len;
+        memcpy(slot_at(w, link + 1), text.data, text.len);
 }
 
 static struct tail_slot slot_of(const struct tail_writer *w, const struct event *e)
@@ -220,11 +218,13 @@ bool tail_append(struct tail_writer *w, const struct event *e)
     struct bytes text = is_of_table(&slot) ? e->text : (struct bytes){ "", 0 };
 
     assert(w->full || e->seq == tail_seq(w) + 1);
-    w->full |= w->slots == w->info.room || text.len > w->info.heap - w->heap;
+    w->full |= w->slots == w->info.room || tail_lines_of(text.len) > w->info.lines - w->lines;
     if (w->full)
         return false;
-    uint32_t link = ++w->slots;
-    put_text(w, text, &slot);
+    uint32_t link = w->lines + 1;
+    w->lines += tail_lines_of(text.len);
+    slot.number = ++w->slots;
+    put_text(w, text, link, &slot);
     struct tail_table *table = is_of_table(&slot) ? find_or_add_table(w, e->table) : NULL;
     _Atomic uint32_t *word = chain_by_key(w, e, &slot);
     if (table)

@@ -30,14 +30,13 @@ static void mend_content(uint8_t *buf, size_t size)
     struct tail_header h;
 
     memcpy(&h, buf, sizeof h);
-    for (uint64_t i = 0;
-         i < h.slots.count && array_inside(h.slots.off, i + 1, sizeof(struct tail_slot), size); i++) {
-        struct tail_slot slot;
-        uint8_t *at = buf + h.slots.off + i * sizeof slot;
+    for (uint64_t i = 0; i < h.lines.count && array_inside(h.lines.off, i + 1, TAIL_LINE, size); i++) {
+        struct tail_slot slot; /* any line may be taken for one */
+        uint8_t *at = buf + h.lines.off + i * TAIL_LINE;
         memcpy(&slot, at, sizeof slot);
-        if (range_inside(slot.text_off, slot.text_len, h.heap.count) && slot.text_len <= LOCATION_MAX &&
-            array_inside(h.heap.off, h.heap.count, 1, size))
-            slot.text_check = tail_text_check((const char *)buf + h.heap.off + slot.text_off, slot.text_len);
+        if (slot.text_len <= LOCATION_MAX &&
+            array_inside(h.lines.off, i + tail_lines_of(slot.text_len), TAIL_LINE, size))
+            slot.text_check = tail_text_check((const char *)at + TAIL_LINE, slot.text_len);
         slot.check = tail_slot_check(&slot, h.seg.header_check, (uint32_t)i);
         memcpy(at, &slot, sizeof slot);
     }

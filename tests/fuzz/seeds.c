@@ -89,11 +89,11 @@ static void put_root(const char *dir)
     free(buf);
 }
 
-/* Room for 4 events and 100 bytes: a creation, a commit, one that repeats it, one that has no room. */
+/* Room for 4 events: a creation, a commit, one that repeats it, one that has no room. */
 static void put_tail(const char *dir)
 {
     static const uint32_t all = EVENT_INTRODUCES | EVENT_MOVES_HEAD | EVENT_HAS_SNAPSHOT;
-    struct tail_info info = { .epoch = 1, .generation = 3, .seed = 5, .from_seq = 9, .room = 4, .heap = 100 };
+    struct tail_info info = { .epoch = 1, .generation = 3, .seed = 5, .from_seq = 9, .room = 4, .lines = 9 };
     struct event events[] = {
         { .seq = 10, .kind = EVENT_CREATE, .table = 3, .text = bytes_of("shop.new") },
         { .seq = 11,
@@ -118,7 +118,7 @@ static void put_tail(const char *dir)
           .snapshot = 8,
           .text = bytes_of("late") },
     };
-    size_t size = tail_size(info.room, info.heap);
+    size_t size = tail_size(info.room, info.lines);
     struct tail_writer w;
     void *buf = aligned_alloc(64, align_up(size, 64));
 

@@ -460,8 +460,8 @@ static void make_tail(struct world *w)
                               .generation = w->generation,
                               .from_seq = covered(w),
                               .room = w->tail_room ? w->tail_room : 1000,
-                              .heap = 100000 };
-    uint64_t size = tail_size(info.room, info.heap);
+                              .lines = 5000 };
+    uint64_t size = tail_size(info.room, info.lines);
     static struct tail_writer writers[64];
     static size_t used;
 

@@ -42,7 +42,7 @@ stop
 fresh_daemon --rebuild-threshold 1000000 --rebuild-idle 1h
 ctl create lake.long --location s3://lake >/dev/null
 location=s3://$(printf '%04000d' 0)
-for i in 1 2 3 4 5 6; do
+for i in 1 2 3 4 5 6 7 8; do
     for n in {1..100}; do
         echo "{\"table\": \"lake.long\", \"location\": \"$location$i$n\", \"snapshot\": $((i * 1000 + n))}"
     done | ctl release - >/dev/null
