@@ -238,7 +238,10 @@ void end_if_interrupted(void);
 
 void daemon_hold_index(
     bool hold); /* daemons that are started from now on index when they are told to, only */
-void daemon_start(const char *sync); /* "full" or "normal"; with an empty log */
+void daemon_start(const char *sync);       /* "full" or "normal"; with an empty log */
+void daemon_start_again(const char *sync); /* with the data that there is */
+void daemon_forget_index(void);            /* of a daemon that doesn't run: remove its index file */
+uint64_t daemon_switches(void);            /* how often its threads, all together, stopped running */
 /* Count its calls of fsync() and fdatasync() from its next start on; false: can't. */
 bool daemon_count_syncs(void);
 uint64_t daemon_syncs(void);
@@ -338,6 +341,9 @@ void stage_distributions(uint64_t n, int reps);
 void stage_commits(int reps);
 void stage_tables(int reps);
 void stage_tail(int reps);
+/* N snapshots: a start from the index file, and from the log. */
+void stage_start(uint64_t n, const char *size, int reps);
+void stage_rest(int reps);
 void stage_pages(int reps);
 /* With a daemon that has H: lookups of two processes at a time; BYTES is what their limits are measured over. */
 void stage_scaling(const struct history *h, size_t bytes, int reps);

@@ -5,6 +5,7 @@
 
 #include "synthetic.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -195,10 +196,57 @@ static void await_ready(int in)
 
 void daemon_start(const char *sync)
 {
-    int out[2];
-
     remove_tree(data_dir);
     empty_folder(shm_dir);
+    daemon_start_again(sync);
+}
+
+void daemon_forget_index(void)
+{
+    char path[320];
+
+    snprintf(path, sizeof path, "%s/index", data_dir);
+    remove_tree(path);
+}
+
+/* The lines of /proc/PID/task/TID/status that end with "ctxt_switches:\tN". */
+static uint64_t switches_of(const char *tid)
+{
+    char path[320], line[128];
+    uint64_t sum = 0;
+
+    snprintf(path, sizeof path, "/proc/%d/task/%s/status", (int)daemon_pid, tid);
+    FILE *f = fopen(path, "re");
+    while (f && fgets(line, sizeof line, f)) {
+        const char *at = strstr(line, "ctxt_switches:");
+        if (at)
+            sum += strtoull(at + strlen("ctxt_switches:"), NULL, 10);
+    }
+    if (f)
+        fclose(f);
+    return sum;
+}
+
+uint64_t daemon_switches(void)
+{
+    char path[64];
+    uint64_t sum = 0;
+
+    snprintf(path, sizeof path, "/proc/%d/task", (int)daemon_pid);
+    DIR *d = opendir(path);
+    if (!d)
+        die("cannot read %s: %s", path, strerror(errno));
+    for (const struct dirent *e; (e = readdir(d));)
+        if (e->d_name[0] != '.')
+            sum += switches_of(e->d_name);
+    closedir(d);
+    return sum;
+}
+
+void daemon_start_again(const char *sync)
+{
+    int out[2];
+
     if (pipe(out) < 0)
         die("pipe: %s", strerror(errno));
     daemon_pid = fork();

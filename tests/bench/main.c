@@ -122,9 +122,9 @@ static void note_machine(int reps)
 }
 
 /* "1e6" or "1500000". */
-static void run_lookups(uint64_t n, int reps)
+static const char *size_name(uint64_t n)
 {
-    char size[24];
+    static char size[24];
     int zeros = 0;
     uint64_t rest = n;
 
@@ -134,7 +134,12 @@ static void run_lookups(uint64_t n, int reps)
         snprintf(size, sizeof size, "1e%d", zeros);
     else
         snprintf(size, sizeof size, "%" PRIu64, n);
-    stage_lookups(n, size, reps);
+    return size;
+}
+
+static void run_lookups(uint64_t n, int reps)
+{
+    stage_lookups(n, size_name(n), reps);
 }
 
 /* ---- stages ----------------------------------------------------------------------------------------------------- */
@@ -183,6 +188,19 @@ static void clients(uint64_t n, int reps)
     daemon_stop();
 }
 
+static void start(uint64_t n, int reps)
+{
+    uint64_t rows = n ? n : 1000000;
+
+    stage_start(rows, size_name(rows), reps < 3 ? reps : 3);
+}
+
+static void rest(uint64_t n, int reps)
+{
+    (void)n;
+    stage_rest(reps < 3 ? reps : 3);
+}
+
 static void history(uint64_t n, int reps)
 {
     (void)n;
@@ -202,7 +220,8 @@ static const struct stage {
     { "lookups", lookups }, { "distributions", distributions },
     { "clients", clients }, { "history", history },
     { "commits", commits }, { "tables", tables },
-    { "tail", tail },
+    { "tail", tail },       { "start", start },
+    { "rest", rest },
 };
 
 /* Is NAME one of the words of LIST, which commas divide? */
