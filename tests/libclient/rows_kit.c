@@ -226,6 +226,16 @@ void kit_await_files(skade_table t, size_t n)
 
 /* ---- fail points ---------------------------------------------------------------------------------------------- */
 
+bool kit_has_failpoints(void)
+{
+#ifdef SKADE_FAILPOINTS
+    return true;
+#else
+    printf("skipped: built without fail points\n");
+    return false;
+#endif
+}
+
 static const char *point_path(const char *point)
 {
     static char path[128];

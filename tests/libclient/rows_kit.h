@@ -48,6 +48,9 @@ void kit_await_files(skade_table t, size_t n);
 /* Wait until what was committed has lost its marks: the last thing that is done for it, after the answer. */
 void kit_await_settled(skade_table t);
 
+/* Whether this build has fail points; says that the test is skipped when it hasn't. */
+bool kit_has_failpoints(void);
+
 /* A fail point that holds: make it, wait until the daemon is there, let it go. */
 void kit_hold(const char *point);
 void kit_await(const char *point);

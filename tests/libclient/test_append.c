@@ -475,6 +475,9 @@ static void *commit(void *arg)
 /* The daemon is at work with the end when the connection breaks: as long as it is, it can't say what came of it. */
 START_TEST(an_append_whose_connection_breaks_at_the_end_is_not_called_undone_too_early)
 {
+    if (!kit_has_failpoints())
+        return;
+
     skade *s = kit_open(), *other = kit_open();
     skade_table t = kit_table(other, "t");
     pthread_t thread;
