@@ -217,7 +217,7 @@ static void run_part(struct part_job *job)
         job->error = r;
         return;
     }
-    while ((r = rowset_next(cursor, &row, &job->msg)) == 1) {
+    while ((r = rowset_next_at_hand(cursor, &row) ? 1 : rowset_next(cursor, &row, &job->msg)) == 1) {
         r = take_row(job, cursor, &row);
         if (r < 0)
             break;

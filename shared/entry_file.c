@@ -1,6 +1,7 @@
 #include "entry_internal.h"
 #include "checksum.h"
 #include "key_range.h"
+#include "mix.h"
 #include "row_sum.h"
 
 #include <assert.h>
@@ -571,15 +572,14 @@ struct census { /* what the rows are, counted */
 /* Of a set of (hash, place), whatever their order: equal sums mean equal sets, but for damage of very good luck. */
 static uint64_t one_of_set(uint64_t hash, uint64_t place)
 {
-    uint64_t pair[2] = { hash, place };
-    return row_sum(pair, sizeof pair, 0);
+    return mix64(hash + place * ENTRY_SEED_STEP);
 }
 
 static int count_rows(struct entry_cursor *c, struct census *ret, struct errmsg *msg)
 {
     struct row row;
     int r;
-    while ((r = entry_next(c, &row, msg)) == 1) {
+    while ((r = entry_run_next(&c->run, true, &row) ? 1 : entry_next(c, &row, msg)) == 1) {
         if (row.number != ret->rows)
             return entry_file_damaged(c->file, row.place, msg, "a row out of turn");
         if (ret->rows == 0 || row.time_us < ret->time_min)

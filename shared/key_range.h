@@ -16,13 +16,30 @@ struct key_range { /* of no key: both of no bytes, and so is that of one empty k
     struct key_bound low, high;
 };
 
-/* The first LEN bytes of a key, in order of bytes, a shorter one first. */
+/* Eight bytes as a number that is in order as they are. */
+static inline uint64_t key_word(const uint8_t *bytes)
+{
+    uint64_t word;
+
+    memcpy(&word, bytes, sizeof word);
+    return __builtin_bswap64(word);
+}
+
+/* In order of bytes, a shorter one first.  A word at a time: most keys are compared sooner than memcmp() is called. */
 static inline int key_bytes_compare(const void *a, size_t a_len, const void *b, size_t b_len)
 {
-    size_t shorter = a_len < b_len ? a_len : b_len;
-    int r = shorter ? memcmp(a, b, shorter) : 0;
+    size_t shorter = a_len < b_len ? a_len : b_len, at = 0;
+    const uint8_t *x = a, *y = b;
 
-    return r ? r : (a_len > b_len) - (a_len < b_len);
+    for (; shorter - at >= 8; at += 8) {
+        uint64_t v = key_word(x + at), w = key_word(y + at);
+        if (v != w)
+            return v < w ? -1 : 1;
+    }
+    for (; at < shorter; at++)
+        if (x[at] != y[at])
+            return x[at] < y[at] ? -1 : 1;
+    return (a_len > b_len) - (a_len < b_len);
 }
 
 static inline int key_bound_compare(const struct key_bound *a, const struct key_bound *b)

@@ -20,6 +20,8 @@
 #define RUN_BUFFER 4096u /* bytes, at least, to read a run through */
 #define FEW 24u          /* so many are sorted by insertion */
 #define MANY 4096u       /* so many are worth further memory, if the budget has it */
+#define WIDE 1024u /* so many have a digit of 12 bits, which leaves one or two in a bucket of 4000 hashes */
+#define WIDE_DIGITS 4096u
 #define SIGN (1ull << 63)
 
 struct run {
@@ -199,11 +201,50 @@ FOR_ONE_WIDTH void count_digits(const uint64_t *records, size_t n, unsigned byte
         count[digit(records + i * words, byte)]++;
 }
 
+FOR_ONE_WIDTH unsigned wide_digit(const uint64_t *record, unsigned byte)
+{
+    return (unsigned)(record[byte / 8] >> (52 - byte % 8 * 8)) & (WIDE_DIGITS - 1);
+}
+
+/* How many records have each wide digit; the most that any has. */
+FOR_ONE_WIDTH uint32_t count_wide(const uint64_t *records, size_t n, unsigned byte, unsigned words,
+                                  uint32_t count[WIDE_DIGITS])
+{
+    uint32_t most = 0;
+    memset(count, 0, WIDE_DIGITS * sizeof count[0]);
+    for (size_t i = 0; i < n; i++)
+        count[wide_digit(records + i * words, byte)]++;
+    for (unsigned d = 0; d < WIDE_DIGITS; d++)
+        most = count[d] > most ? count[d] : most;
+    return most;
+}
+
+/* As scatter_back(), by a digit of the 12 bits from BYTE on.  What is in order of them but for a few is soon in order. */
+FOR_ONE_WIDTH void scatter_back_wide(uint64_t *records, const uint64_t *room, size_t n, unsigned byte,
+                                     unsigned words, radix_sort *in_place)
+{
+    uint32_t count[WIDE_DIGITS], next[WIDE_DIGITS], sum = 0;
+    uint32_t most = count_wide(room, n, byte, words, count);
+    for (unsigned d = 0; d < WIDE_DIGITS; d++) {
+        next[d] = sum;
+        sum += count[d];
+    }
+    for (size_t i = 0; i < n; i++)
+        copy(records + (size_t)next[wide_digit(room + i * words, byte)]++ * words, room + i * words, words);
+    if (most <= FEW)
+        return insertion_sort(records, n, words);
+    for (unsigned d = 0; d < WIDE_DIGITS; records += (size_t)count[d++] * words)
+        if (count[d] > 1)
+            in_place(records, count[d], byte);
+}
+
 /* From one bucket in ROOM to its place at RECORDS; the buckets in it are sorted there. */
 FOR_ONE_WIDTH void scatter_back(uint64_t *records, const uint64_t *room, size_t n, unsigned byte,
                                 unsigned words, radix_sort *in_place)
 {
     uint32_t count[256];
+    if (n >= WIDE && byte % 8 <= 6) /* the digit is in one word */
+        return scatter_back_wide(records, room, n, byte, words, in_place);
     count_digits(room, n, byte, words, count);
     scatter(records, room, n, count, byte, words);
     for (unsigned d = 0; d < 256; records += (size_t)count[d++] * words)

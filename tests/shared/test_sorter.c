@@ -51,7 +51,7 @@ static void expect_column(struct sorter *s, const uint64_t *want, size_t n, unsi
 }
 
 /* How records are drawn. */
-enum draw { UNIFORM, FEW_VALUES, ALL_EQUAL, ASCENDING, DESCENDING, NEAR_ZERO, DRAWS };
+enum draw { UNIFORM, FEW_VALUES, ALL_EQUAL, ASCENDING, DESCENDING, NEAR_ZERO, CLUSTERED, SMALL, DRAWS };
 
 static uint64_t draw(enum draw how, uint64_t i, uint64_t *seed)
 {
@@ -66,6 +66,10 @@ static uint64_t draw(enum draw how, uint64_t i, uint64_t *seed)
         return i * 64;
     case DESCENDING:
         return UINT64_MAX - i;
+    case CLUSTERED: /* 12 bits behind the first 8 have few values */
+        return (random_u64(seed) & ~(0xfffull << 44)) | random_below(seed, 3) << 44;
+    case SMALL:
+        return random_below(seed, 65536);
     default:
         return random_below(seed, 9) - 4;
     }
@@ -105,6 +109,14 @@ START_TEST(records_come_in_order_from_memory)
 }
 END_TEST
 
+/* So many that buckets of the first digit have a wide second one. */
+START_TEST(very_many_records_come_in_order_from_memory)
+{
+    for (unsigned words = 1; words <= 3; words++)
+        sort_and_compare((enum draw)_i, 300000, words, 64 << 20);
+}
+END_TEST
+
 START_TEST(records_come_in_order_from_many_runs)
 {
     for (int how = 0; how < DRAWS; how++)
@@ -133,6 +145,7 @@ Suite *sorter_suite(void)
 
     tcase_set_timeout(c, 60);
     tcase_add_test(c, records_come_in_order_from_memory);
+    tcase_add_loop_test(c, very_many_records_come_in_order_from_memory, 0, DRAWS);
     tcase_add_test(c, records_come_in_order_from_many_runs);
     tcase_add_test(c, what_fits_into_memory_needs_no_directory);
     suite_add_tcase(s, c);
