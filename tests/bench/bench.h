@@ -184,6 +184,8 @@ void goals_of_pages(struct measure oldest, struct measure longer, uint64_t wrong
 void goal_of_tail(const char *name, const char *how, struct measure ratio, double most);
 void goals_of_tail(uint64_t wrong, uint64_t asked);
 void goals_of_tables(size_t bytes, struct measure append, struct measure scan, struct measure compact);
+/* ENTRIES: millions of rows scanned per second; COMPACT: seconds for a million of rows. */
+void goals_of_small_rows(struct measure entries, struct measure compact);
 
 void report_begin(const char *folder);
 /* Figures and plots belong to a group: "lookups-1e6". */

@@ -259,3 +259,17 @@ void goals_of_tables(size_t bytes, struct measure append, struct measure scan, s
         goal_check(&goals[i], measures[i]);
     }
 }
+
+/* What the seed's engine was measured to do, and asked to do. */
+void goals_of_small_rows(struct measure entries, struct measure compact)
+{
+    static const struct goal scanned = {
+        .name = "speed.scan_entries.8", .sense = AT_LEAST, .floor = 11, .target = 11
+    };
+    static const struct goal compacted = {
+        .name = "speed.compact_seconds.8", .sense = AT_MOST, .floor = 1, .target = 1
+    };
+
+    goal_check(&scanned, entries);
+    goal_check(&compacted, compact);
+}

@@ -6,6 +6,7 @@
  * peers like best.
  */
 #include "bench.h"
+#include "tables_limit.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -32,6 +33,12 @@ static size_t value_len;
 static double seconds(void)
 {
     return now_ns() * 1e-9;
+}
+
+/* Of this thread alone: for what asks the memory and the page cache, and waits for nobody. */
+static double own_seconds(void)
+{
+    return processor_ns() * 1e-9;
 }
 
 /* ---- rows: the same for everyone ------------------------------------------------------------------------------------ */
@@ -100,18 +107,26 @@ static skade_table make_table(skade *s, const char *name)
     return t;
 }
 
-/* Of the table's files: its newest one lies in <table>/<n>/. */
-static uint64_t table_bytes(skade *s, skade_table t)
+/* Where the table's newest file lies, WHERE for its bytes: <table>/<n>. */
+static const char *table_folder(skade *s, skade_table t, char where[SKADE_LOCATION_MAX + 1])
 {
-    char where[SKADE_LOCATION_MAX + 1];
-    struct skade_answer a = SKADE_ANSWER(where, sizeof where);
+    struct skade_answer a = SKADE_ANSWER(where, SKADE_LOCATION_MAX + 1);
     const char *scheme = "file://";
 
     if (skade_head(s, t, &a) != 1 || strncmp(where, scheme, strlen(scheme)) != 0)
         die("table %u has no files", t);
-    for (int up = 0; up < 2; up++)
-        *strrchr(where, '/') = '\0';
-    return folder_bytes(where + strlen(scheme));
+    *strrchr(where, '/') = '\0';
+    return where + strlen(scheme);
+}
+
+/* Of all its files. */
+static uint64_t table_bytes(skade *s, skade_table t)
+{
+    char where[SKADE_LOCATION_MAX + 1];
+    const char *folder = table_folder(s, t, where);
+
+    *strrchr(where, '/') = '\0';
+    return folder_bytes(folder);
 }
 
 static double skade_append_rows(skade *s, skade_table t, uint64_t rows, uint64_t batch)
@@ -154,11 +169,13 @@ static void *scan_part(void *arg)
     return NULL;
 }
 
+/* With one thread in its own time, with more by the clock. */
 static double skade_scan_rows(skade *s, skade_table t, unsigned threads, uint64_t rows, uint64_t sum)
 {
     struct part parts[2] = { 0 };
+    double (*elapsed)(void) = threads == 1 ? own_seconds : seconds;
     skade_scan *scan;
-    double began = seconds();
+    double began = elapsed();
 
     check(skade_scan_open(s, t, NULL, &scan), "scan", s);
     for (unsigned i = 0; i < threads; i++) {
@@ -169,11 +186,24 @@ static double skade_scan_rows(skade *s, skade_table t, unsigned threads, uint64_
     scan_part(&parts[0]);
     for (unsigned i = 1; i < threads; i++)
         pthread_join(parts[i].thread, NULL);
-    double took = seconds() - began;
+    double took = elapsed() - began;
     if (parts[0].rows + parts[1].rows != rows || (sum && parts[0].sum + parts[1].sum != sum))
         die("a scan gave other rows");
     skade_scan_close(scan);
     return took;
+}
+
+/* What no scan of these files can avoid. */
+static double limit_of_scan(skade *s, skade_table t)
+{
+    char where[SKADE_LOCATION_MAX + 1];
+    const char *folder = table_folder(s, t, where);
+    double began = own_seconds();
+    int64_t rows = read_and_check(folder);
+
+    if (rows != ROWS)
+        die("%s has %lld whole rows, not %u", folder, (long long)rows, ROWS);
+    return own_seconds() - began;
 }
 
 static double skade_get_rows(skade *s, skade_table t)
@@ -204,8 +234,8 @@ static double skade_compact_table(skade *s, skade_table t, struct skade_compacte
 
 /* ---- what compaction can't avoid ------------------------------------------------------------------------------------ */
 
-/* Keys and values in blocks through zstd, into a file, fsync. */
-static double zstd_and_write(void)
+/* Keys and values in blocks through zstd, into a file, fsync: by the clock, and *WORK in this thread's own time. */
+static double zstd_and_write(double *work)
 {
     size_t row = KEY_LEN + value_len, per_block = BLOCK / row, bound = ZSTD_compressBound(BLOCK);
     char path[512], *raw = allocate(ROWS * row), *packed = allocate(bound);
@@ -215,7 +245,7 @@ static double zstd_and_write(void)
         make_row(i, raw + i * row, raw + i * row + KEY_LEN);
     snprintf(path, sizeof path, "%s/zstd", place_folder());
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    double began = seconds();
+    double began = seconds(), own = own_seconds();
     for (uint64_t i = 0; i < ROWS; i += per_block) {
         size_t n = (ROWS - i < per_block ? ROWS - i : per_block) * row;
         size_t len = ZSTD_compressCCtx(z, packed, bound, raw + i * row, n, 3);
@@ -225,6 +255,7 @@ static double zstd_and_write(void)
     if (fsync(fd) < 0)
         die("cannot write %s: %s", path, strerror(errno));
     double took = seconds() - began;
+    *work = own_seconds() - own;
     close(fd);
     unlink(path);
     ZSTD_freeCCtx(z);
@@ -275,13 +306,13 @@ static struct peer run_lmdb(uint64_t sum)
     }
     p.append = seconds() - began;
     lmdb_check(mdb_txn_begin(env, NULL, MDB_RDONLY, &txn), "begin");
-    began = seconds();
+    began = own_seconds();
     lmdb_check(mdb_cursor_open(txn, dbi, &cursor), "cursor");
     while (mdb_cursor_get(cursor, &k, &v, MDB_NEXT) == 0) {
         rows++;
         got += sum_of(v.mv_data);
     }
-    p.scan = seconds() - began;
+    p.scan = own_seconds() - began;
     mdb_cursor_close(cursor);
     if (rows != ROWS || got != sum)
         die("LMDB gave other rows");
@@ -349,12 +380,12 @@ static struct peer run_sqlite(uint64_t sum)
     p.append = seconds() - began;
     sqlite3_stmt *all = statement(db, "SELECT k, v FROM rows");
     sql(db, "BEGIN");
-    began = seconds();
+    began = own_seconds();
     while (sqlite3_step(all) == SQLITE_ROW) {
         rows++;
         got += sum_of(sqlite3_column_blob(all, 1));
     }
-    p.scan = seconds() - began;
+    p.scan = own_seconds() - began;
     if (rows != ROWS || got != sum)
         die("SQLite gave other rows");
     sqlite3_stmt *one = statement(db, "SELECT v FROM rows WHERE k = ?");
@@ -386,6 +417,7 @@ enum figure {
     APPEND_SQLITE,
     SCAN,
     SCAN_2,
+    SCAN_LIMIT,
     SCAN_LMDB,
     SCAN_SQLITE,
     SCAN_COMPACTED,
@@ -395,13 +427,20 @@ enum figure {
     GET_SQLITE,
     COMPACT,
     COMPACT_LIMIT,
+    COMPACT_WORK,
+    COMPACT_WORK_LIMIT,
     BYTES,
     BYTES_COMPACTED,
     BYTES_LMDB,
     BYTES_SQLITE,
+    ENTRIES,
     APPEND_GAIN,
     SCAN_GAIN,
+    SCAN_GAIN_2,
+    SCAN_GAIN_MOST,
+    SCAN_COST,
     COMPACT_COST,
+    COMPACT_WORK_COST,
     FIGURES
 };
 
@@ -415,6 +454,7 @@ static const struct {
     [APPEND_SQLITE] = { "append_sqlite", "ns_per_row", ROW_PEER, 1e9 / ROWS },
     [SCAN] = { "scan", "ns_per_row", ROW_OURS, 1e9 / ROWS },
     [SCAN_2] = { "scan_2_threads", "ns_per_row", ROW_OURS, 1e9 / ROWS },
+    [SCAN_LIMIT] = { "read_and_check", "ns_per_row", ROW_LIMIT, 1e9 / ROWS },
     [SCAN_LMDB] = { "scan_lmdb", "ns_per_row", ROW_PEER, 1e9 / ROWS },
     [SCAN_SQLITE] = { "scan_sqlite", "ns_per_row", ROW_PEER, 1e9 / ROWS },
     [SCAN_COMPACTED] = { "scan_compacted", "ns_per_row", ROW_OURS, 1e9 / ROWS },
@@ -424,10 +464,25 @@ static const struct {
     [GET_SQLITE] = { "get_sqlite", "us", ROW_PEER, 1e6 },
     [COMPACT] = { "compact", "ns_per_row", ROW_OURS, 1e9 / ROWS },
     [COMPACT_LIMIT] = { "zstd_write_fsync", "ns_per_row", ROW_LIMIT, 1e9 / ROWS },
+    [COMPACT_WORK] = { "compact_processor", "ns_per_row", ROW_OURS, 1e9 / ROWS },
+    [COMPACT_WORK_LIMIT] = { "zstd_write_processor", "ns_per_row", ROW_LIMIT, 1e9 / ROWS },
     [BYTES] = { "bytes", "per_row", ROW_OURS, 1.0 / ROWS },
     [BYTES_COMPACTED] = { "bytes_compacted", "per_row", ROW_OURS, 1.0 / ROWS },
     [BYTES_LMDB] = { "bytes_lmdb", "per_row", ROW_PEER, 1.0 / ROWS },
     [BYTES_SQLITE] = { "bytes_sqlite", "per_row", ROW_PEER, 1.0 / ROWS },
+    [ENTRIES] = { "scan_entries", "millions_per_second", ROW_OURS, 1e-6 },
+};
+
+/* Beside those that are judged. */
+static const struct {
+    enum figure figure;
+    const char *name;
+    enum row_kind kind;
+} ratios[] = {
+    { SCAN_GAIN_2, "scan_sqlite_by_2_threads", ROW_OURS },
+    { SCAN_GAIN_MOST, "scan_sqlite_by_read_and_check", ROW_LIMIT },
+    { SCAN_COST, "scan_by_read_and_check", ROW_OURS },
+    { COMPACT_WORK_COST, "compact_by_zstd_processor", ROW_OURS },
 };
 
 static void run_all(skade *s, uint64_t sum, double figure[FIGURES])
@@ -443,10 +498,13 @@ static void run_all(skade *s, uint64_t sum, double figure[FIGURES])
     struct peer sqlite = run_sqlite(sum);
     figure[BYTES] = (double)table_bytes(s, t);
     figure[SCAN] = skade_scan_rows(s, t, 1, ROWS, sum);
+    figure[SCAN_LIMIT] = limit_of_scan(s, t);
     figure[SCAN_2] = skade_scan_rows(s, t, 2, ROWS, sum);
     figure[GET] = skade_get_rows(s, t);
-    figure[COMPACT_LIMIT] = zstd_and_write();
+    figure[COMPACT_LIMIT] = zstd_and_write(&figure[COMPACT_WORK_LIMIT]);
+    double began = daemon_processor_ns() * 1e-9;
     figure[COMPACT] = skade_compact_table(s, t, &compacted);
+    figure[COMPACT_WORK] = daemon_processor_ns() * 1e-9 - began;
     figure[BYTES_COMPACTED] = (double)compacted.bytes_after;
     figure[SCAN_COMPACTED] = skade_scan_rows(s, t, 1, ROWS, sum);
     figure[GET_COMPACTED] = skade_get_rows(s, t);
@@ -459,8 +517,13 @@ static void run_all(skade *s, uint64_t sum, double figure[FIGURES])
     figure[GET_SQLITE] = sqlite.get;
     figure[BYTES_SQLITE] = (double)sqlite.bytes;
     figure[APPEND_GAIN] = lmdb.append / figure[APPEND];
+    figure[ENTRIES] = ROWS / figure[SCAN];
     figure[SCAN_GAIN] = sqlite.scan / figure[SCAN];
+    figure[SCAN_GAIN_2] = sqlite.scan / figure[SCAN_2];
+    figure[SCAN_GAIN_MOST] = sqlite.scan / figure[SCAN_LIMIT];
+    figure[SCAN_COST] = figure[SCAN] / figure[SCAN_LIMIT];
     figure[COMPACT_COST] = figure[COMPACT] / figure[COMPACT_LIMIT];
+    figure[COMPACT_WORK_COST] = figure[COMPACT_WORK] / figure[COMPACT_WORK_LIMIT];
     check(skade_drop(s, name, NULL), "drop", s);
     check((int)skade_gc(s, 0, SKADE_GC_NOW, NULL, NULL), "gc", s);
 }
@@ -490,8 +553,13 @@ static void run_size(size_t bytes, int reps)
     for (int f = 0; f < APPEND_GAIN; f++)
         report_figure(group, figures[f].name, measured(samples, reps, f, figures[f].scale), figures[f].unit,
                       figures[f].kind);
+    for (size_t i = 0; i < ARRAY_SIZE(ratios); i++)
+        report_figure(group, ratios[i].name, measured(samples, reps, ratios[i].figure, 1), "times",
+                      ratios[i].kind);
     goals_of_tables(bytes, measured(samples, reps, APPEND_GAIN, 1), measured(samples, reps, SCAN_GAIN, 1),
                     measured(samples, reps, COMPACT_COST, 1));
+    if (bytes == 8)
+        goals_of_small_rows(measured(samples, reps, ENTRIES, 1e-6), measured(samples, reps, COMPACT, 1));
     skade_close(s);
 }
 
