@@ -249,6 +249,7 @@ bool daemon_count_syncs(void);
 uint64_t daemon_syncs(void);
 void daemon_stop(void);
 double daemon_processor_ns(void); /* of all its threads together */
+double daemon_loop_ns(void);      /* of its loop alone */
 skade *daemon_open(unsigned flags);
 uint64_t daemon_counter(skade *s, const char *name);
 

@@ -159,6 +159,20 @@ double daemon_processor_ns(void)
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
+/* The kernel tells it of the first thread, which is the loop. */
+double daemon_loop_ns(void)
+{
+    char path[64];
+    double ns;
+
+    snprintf(path, sizeof path, "/proc/%d/schedstat", (int)daemon_pid);
+    FILE *f = fopen(path, "re");
+    if (!f || fscanf(f, "%lf", &ns) != 1)
+        die("cannot read %s: the kernel must be built with SCHED_INFO", path);
+    fclose(f);
+    return ns;
+}
+
 /* ---- the daemon --------------------------------------------------------------------------------------------------- */
 
 static bool held; /* the index is */

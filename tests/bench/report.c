@@ -68,7 +68,7 @@ static const struct about abouts[] = {
     { "distributions", "Ids of many kinds", "Nanoseconds per lookup in the index alone", NULL },
     { "scaling", "Two processes at a time",
       "How many times what one does they do together: by their processors' time, and by the clock", NULL },
-    { "idle", "200 idle clients", "The daemon's processor time for publishing 1024 commits", NULL },
+    { "idle", "200 idle clients", "Processor time of the daemon's loop for publishing 1024 commits", NULL },
     { "history", "A page of a table's history",
       "100 events out of 200,000, and a short history that is one page", NULL },
     { "commits_by_committers", "Commits by many at a time", "Durable commits per second; more is better",
