@@ -12,14 +12,40 @@
 #include <stdint.h>
 
 /* The daemon's counters that are shown, by their names in docs/COUNTERS.md. */
-#define TOP_COUNTERS(X)                                                                                     \
-    X(uptime)                                                                                               \
-    X(commit_seq)                                                                                           \
-    X(covered_seq) X(generation) X(tables) X(commits) X(conflicts) X(groups) X(log_us_max) X(log_full)      \
-        X(wal_bytes) X(published) X(publish_failed) X(rebuild_failing) X(merges) X(parts) X(index_bytes)    \
-            X(shm_free_bytes) X(connections) X(requests) X(questions) X(watchers) X(loop_us_max) X(appends) \
-                X(append_rows) X(leases) X(compacting) X(compacted_rows) X(compactions) X(retired_bytes)    \
-                    X(tail_used) X(tail_room) X(tail_answers)
+#define TOP_COUNTERS(X) \
+    X(uptime)           \
+    X(commit_seq)       \
+    X(covered_seq)      \
+    X(generation)       \
+    X(tables)           \
+    X(commits)          \
+    X(conflicts)        \
+    X(groups)           \
+    X(log_us_max)       \
+    X(log_full)         \
+    X(wal_bytes)        \
+    X(published)        \
+    X(publish_failed)   \
+    X(rebuild_failing)  \
+    X(merges)           \
+    X(parts)            \
+    X(index_bytes)      \
+    X(shm_free_bytes)   \
+    X(connections)      \
+    X(requests)         \
+    X(questions)        \
+    X(watchers)         \
+    X(loop_us_max)      \
+    X(appends)          \
+    X(append_rows)      \
+    X(leases)           \
+    X(compacting)       \
+    X(compacted_rows)   \
+    X(compactions)      \
+    X(retired_bytes)    \
+    X(tail_used)        \
+    X(tail_room)        \
+    X(tail_answers)
 
 /* Of a daemon that doesn't have it. */
 #define TOP_ABSENT UINT64_MAX
