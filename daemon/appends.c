@@ -27,11 +27,14 @@ struct append {
     bool
         claims; /* its file gets the uuid's name: who comes with the same uuid waits for what becomes of it */
     bool waits;
+    int64_t snapshot;
+    char location[LOCATION_MAX + 1];
+
+    /* the worker's */
     int dir, fd;
     struct entry_writer *writer;
     struct entry_sum sum;
-    int64_t snapshot;
-    char location[LOCATION_MAX + 1];
+    bool linked;
 };
 
 /* All there are, also those whose session is gone: what becomes of them isn't settled yet. */
@@ -93,21 +96,17 @@ static void drop_file(struct inflow *in)
     close_file(append_of(in)); /* its room is free again at once */
 }
 
-static void run_seal(struct inflow *in)
+static int seal(struct append *a)
 {
-    struct append *a = append_of(in);
+    struct inflow *in = &a->in;
+    int r = a->writer ? entry_writer_seal(a->writer, &a->sum, &in->msg) : 0; /* or no rows came at all */
 
-    if (!a->writer) { /* no rows came at all */
-        if (in->rows_expected)
-            in->error = fail(&in->msg, SKADE_EPROTOCOL, "0 rows arrived of %" PRIu64, in->rows_expected);
-        return;
-    }
-    in->error = entry_writer_seal(a->writer, &a->sum, &in->msg);
-    if (in->error == 0 && a->sum.rows != in->rows_expected)
-        in->error = fail(&in->msg, SKADE_EPROTOCOL, "%" PRIu64 " rows arrived of %" PRIu64, a->sum.rows,
-                         in->rows_expected);
+    if (r == 0 && a->sum.rows != in->rows_expected)
+        r = fail(&in->msg, SKADE_EPROTOCOL, "%" PRIu64 " rows arrived of %" PRIu64, a->sum.rows,
+                 in->rows_expected);
     entry_writer_close(a->writer);
     a->writer = NULL;
+    return r;
 }
 
 static struct store_file named_file(const struct append *a)
@@ -115,16 +114,33 @@ static struct store_file named_file(const struct append *a)
     return (struct store_file){ .fd = a->fd, .kind = NAME_ENTRIES };
 }
 
-static void run_link(struct inflow *in)
+static int give_names(struct append *a)
 {
-    struct append *a = append_of(in);
     struct store_file file = named_file(a);
 
-    in->error = store_link(in->server->store, a->dir, &a->uuid, &file, 1, &in->msg);
-    if (in->error == -EEXIST)
-        in->error = fail(&in->msg, SKADE_EINPUT,
-                         "this uuid was used for an append that is too long ago to be answered again: make "
-                         "a new one for a new append");
+    int r = store_link(a->in.server->store, a->dir, &a->uuid, &file, 1, &a->in.msg);
+    a->linked = r == 0;
+    if (r == -EEXIST)
+        r = fail(&a->in.msg, SKADE_EINPUT,
+                 "this uuid was used for an append that is too long ago to be answered again: make a new one "
+                 "for a new append");
+    return r;
+}
+
+/* Everything up to the commit, in one go: with the log that is three waits for the disk, and each step to another thread
+ * would be a fourth. */
+static void finish(struct inflow *in)
+{
+    struct append *a = append_of(in);
+
+    in->error = seal(a);
+    if (in->error == 0 && a->sum.rows > 0 && a->claims)
+        in->error = give_names(a);
+}
+
+static void run_link(struct inflow *in)
+{
+    in->error = give_names(append_of(in));
 }
 
 static void run_unlink(struct inflow *in)
@@ -144,7 +160,7 @@ static void run_settle(struct inflow *in)
 
 /* ---- the end of it -------------------------------------------------------------------------------------------------------- */
 
-static void sealed(struct inflow *in);
+static void ended(struct inflow *in);
 
 static struct append *find_append(const struct append *twin, bool claims)
 {
@@ -167,7 +183,7 @@ static void wake_twins(const struct append *a)
             twin->in.error = a->in.error;
             twin->in.msg = a->in.msg;
         }
-        sealed(&twin->in);
+        ended(&twin->in);
     }
 }
 
@@ -195,7 +211,7 @@ static void run_close(struct inflow *in)
 static void gone(struct inflow *in)
 {
     counter_add(in->server->page, COUNTER_append_failed, 1);
-    inflow_work(in, run_close, free_append);
+    inflow_work(in, append_of(in)->linked ? run_unlink : run_close, free_append);
 }
 
 static void give_up(struct append *a)
@@ -203,15 +219,6 @@ static void give_up(struct append *a)
     inflow_tell(&a->in);
     inflow_leave(&a->in);
     gone(&a->in);
-}
-
-/* It had names already. */
-static void take_back(struct append *a)
-{
-    inflow_tell(&a->in);
-    inflow_leave(&a->in);
-    counter_add(a->in.server->page, COUNTER_append_failed, 1);
-    inflow_work(&a->in, run_unlink, free_append);
 }
 
 static void put_appended(struct session *s, uint64_t request, const struct msg_appended *m)
@@ -240,10 +247,9 @@ static void judged(struct change *c)
     if (c->error < 0) {
         a->in.error = c->error;
         a->in.msg = c->msg;
-        if (c->error == SKADE_EUNKNOWN) /* the next start finds out */
-            give_up(a);
-        else
-            take_back(a);
+        if (c->error == SKADE_EUNKNOWN) /* the next start finds out: its names stay */
+            a->linked = false;
+        give_up(a);
         return;
     }
     counter_add(page, COUNTER_appends, 1);
@@ -276,19 +282,6 @@ static int submit(struct append *a)
     c->done = judged;
     committer_submit(a->in.server->committer, c);
     return 0;
-}
-
-static void linked(struct inflow *in)
-{
-    struct append *a = append_of(in);
-
-    if (in->error < 0) {
-        give_up(a); /* store_link() left no name */
-        return;
-    }
-    in->error = in->cancelled ? -ECANCELED : submit(a);
-    if (in->error < 0)
-        take_back(a);
 }
 
 static int64_t hashed_snapshot(const struct append *a, uint64_t seed)
@@ -350,52 +343,55 @@ static void answer_again(struct append *a, struct msg_appended *m)
     answer_only(a, m);
 }
 
-static void claim(struct append *a)
+static void commit(struct append *a)
 {
-    struct inflow *in = &a->in;
-
-    a->claims = true;
     a->snapshot = make_snapshot(a);
-    int r = store_location(in->server->store, a->location, a->table, a->n, NAME_ENTRIES, &a->uuid, &in->msg);
-    in->error = r < 0 ? r : 0;
-    if (r < 0)
+    a->in.error = submit(a);
+    if (a->in.error < 0)
         give_up(a);
-    else
-        inflow_work(in, run_link, linked);
 }
 
-static void sealed(struct inflow *in)
+/* It wasn't the first that ended with its uuid. */
+static void claim(struct append *a)
+{
+    a->waits = find_append(a, true) != NULL;
+    if (a->waits)
+        return;
+    a->claims = true;
+    inflow_work(&a->in, run_link, ended);
+}
+
+/* Sealed; and named, if the uuid was its own. */
+static void ended(struct inflow *in)
 {
     static char location[LOCATION_MAX];
     struct append *a = append_of(in);
     struct msg_appended m = { 0 };
+    bool known = a->sum.rows > 0 && find_by_uuid(in->server, a->table, &a->uuid, &m, location);
 
     if (in->error == 0 && in->cancelled)
         in->error = -ECANCELED;
     if (in->error < 0) {
         give_up(a);
+    } else if (known && !a->linked) {
+        answer_again(a, &m);
     } else if (a->sum.rows == 0) {
         answer_only(a, &m);
-    } else if (find_by_uuid(in->server, a->table, &a->uuid, &m, location)) {
-        answer_again(a, &m);
     } else if (a->repeats) {
         in->error = fail(&in->msg, SKADE_EINPUT,
                          "so much was committed while its rows came that the first answer to this uuid is "
                          "forgotten; its rows are in the table");
         give_up(a);
+    } else if (a->linked) {
+        commit(a);
     } else {
-        a->waits = find_append(a, true) != NULL;
-        if (!a->waits)
-            claim(a);
+        claim(a);
     }
 }
 
-static void ended(struct inflow *in)
-{
-    inflow_work(in, run_seal, sealed);
-}
-
-static const struct inflow_ops ops = { take_record, drop_file, ended, gone };
+static const struct inflow_ops ops = {
+    .record = take_record, .finish = finish, .drop = drop_file, .ended = ended, .gone = gone
+};
 
 /* ---- messages --------------------------------------------------------------------------------------------------------------- */
 
@@ -414,6 +410,14 @@ static int check_begin(struct append *a)
     if (t)
         table_base(t, SEQ_MAX, &a->n);
     return r;
+}
+
+/* Where its file will be. */
+static int place(struct append *a)
+{
+    int r =
+        store_location(a->in.server->store, a->location, a->table, a->n, NAME_ENTRIES, &a->uuid, &a->in.msg);
+    return r < 0 ? r : 0;
 }
 
 void append_begin(struct session *s, uint64_t request, const struct msg_append_begin *m)
@@ -435,13 +439,22 @@ void append_begin(struct session *s, uint64_t request, const struct msg_append_b
     a->seen_seq = s->server->ledger->seq;
     inflow_open(&a->in, s, request);
     a->in.error = check_begin(a);
+    if (a->in.error == 0)
+        a->in.error = place(a);
     if (a->in.error < 0)
         inflow_tell(&a->in);
 }
 
 void append_end(struct session *s, uint64_t request, const struct msg_append_end *m)
 {
-    inflow_end(s, request, m->rows, &ops);
+    static char location[LOCATION_MAX];
+    struct msg_appended answer;
+
+    if (!inflow_end(s, request, m->rows, &ops))
+        return;
+    struct append *a = append_of(s->inflow);
+    a->claims = !a->repeats && !find_by_uuid(s->server, a->table, &a->uuid, &answer, location) &&
+                !find_append(a, true);
 }
 
 void append_ask(struct session *s, uint64_t request, const struct msg_append_ask *m)

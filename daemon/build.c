@@ -146,15 +146,27 @@ void build_free(struct build *b)
     free(b);
 }
 
-void build_on_worker(uv_work_t *work)
+static void run_nicely(void *arg)
 {
-    struct build *b = work->data;
+    struct build *b = arg;
 
-    /* Nice values belong to threads on Linux; the pool's threads do nothing else.  A refusal costs nothing. */
+    /* Nice values belong to threads on Linux.  A refusal costs nothing. */
     setpriority(PRIO_PROCESS, (id_t)gettid(), 10);
     b->error = FAILPOINT("rebuild.begin");
     if (b->error == 0)
         build_run(b);
     else
         fail(&b->msg, b->error, "building the index: %s", error_text(b->error));
+}
+
+/* On a thread that ends with it: the pool's threads make appends durable, too, and who is nice once must stay so.
+ * In a world of one thread it stays there. */
+void build_on_worker(uv_work_t *work)
+{
+    uv_thread_t thread;
+
+    if (world.log_takes_turns || uv_thread_create(&thread, run_nicely, work->data) < 0)
+        run_nicely(work->data);
+    else
+        uv_thread_join(&thread);
 }

@@ -196,7 +196,7 @@ void compaction_stream_stop(struct compaction *c, int code, const char *why)
         inflow_stop(in, code, why);
 }
 
-static const struct inflow_ops ops = { take_record, drop, ended, gone };
+static const struct inflow_ops ops = { .record = take_record, .drop = drop, .ended = ended, .gone = gone };
 
 /* ---- messages -------------------------------------------------------------------------------------------------------------- */
 

@@ -1,5 +1,7 @@
 #include "inflow.h"
 
+#include "prompt.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -9,9 +11,21 @@
 
 /* ---- workers ------------------------------------------------------------------------------------------------------- */
 
+/* Somebody waits for its end. */
+static void be_prompt(void)
+{
+    static _Thread_local bool done;
+
+    if (!done)
+        thread_be_prompt();
+    done = true;
+}
+
 static void on_worker(uv_work_t *work)
 {
     struct inflow *in = work->data;
+
+    be_prompt();
     in->run(in);
 }
 
@@ -57,6 +71,11 @@ static void run_take(struct inflow *in)
         in->error = take(in, &r);
     if (in->error == 0 && more < 0)
         in->error = fail(&in->msg, more, "malformed rows");
+    if (in->error == 0 && in->last && in->in_row)
+        in->error = fail(&in->msg, SKADE_EINPUT, "the last row isn't complete");
+    if (in->error == 0 && in->last && in->ops->finish)
+        in->ops->finish(in);
+    in->finished = in->last;
     if (in->error < 0)
         in->ops->drop(in);
     in->batch.len = 0;
@@ -116,19 +135,16 @@ static void go_on(struct inflow *in)
             give_up(in);
             return;
         }
-    } else if (in->queue.len) {
+    } else if (in->finished) {
+        in->over = true;
+        in->ops->ended(in);
+        return; /* IN may be gone */
+    } else if (in->queue.len || in->ending) {
         struct wr empty = in->batch;
         in->batch = in->queue;
         in->queue = empty;
+        in->last = in->ending;
         inflow_work(in, run_take, go_on);
-    } else if (in->ending) {
-        if (in->in_row) {
-            in->error = fail(&in->msg, SKADE_EINPUT, "the last row isn't complete");
-            give_up(in);
-            return;
-        }
-        in->ops->ended(in);
-        return; /* IN may be gone */
     }
     if (s) {
         session_flush(s);
@@ -159,28 +175,31 @@ void inflow_rows(struct session *s, uint64_t request, struct bytes records)
         return; /* told already */
     in->request = request;
     wr_bytes(&in->queue, records.data, records.len);
-    if (in->queue.error) {
+    if (in->queue.error)
         session_close(s, "no memory for its rows");
-        return;
-    }
-    if (!in->working)
-        go_on(in);
 }
 
-void inflow_end(struct session *s, uint64_t request, uint64_t rows, const struct inflow_ops *ops)
+bool inflow_end(struct session *s, uint64_t request, uint64_t rows, const struct inflow_ops *ops)
 {
     struct inflow *in = s->inflow;
 
     if (!in || in->ending || in->ops != ops) {
         answer_error(s, request, SKADE_EPROTOCOL, "the end of what wasn't begun");
-        return;
+        return false;
     }
     in->request = request;
     in->told = false; /* the end is answered in any case */
     in->ending = true;
     in->rows_expected = rows;
     s->inflight++;
-    if (!in->working)
+    return true;
+}
+
+void inflow_go(struct session *s)
+{
+    struct inflow *in = s->inflow;
+
+    if (in && !in->working && !in->over && (in->queue.len || in->ending))
         go_on(in);
 }
 
@@ -190,14 +209,13 @@ void inflow_abort(struct session *s)
 
     if (!in)
         return;
-    bool taken_over = in->ending && !in->working;
     in->told = true;
     in->cancelled = true;
     in->session = NULL;
     s->inflow = NULL;
     if (in->ending)
         s->inflight--;
-    if (!in->working && !taken_over)
+    if (!in->working && !in->over)
         give_up(in);
     session_unref(s);
 }

@@ -3,7 +3,10 @@
  *
  *   BEGIN    opens the session's one inflow
  *   ROWS     are queued and handed to a worker; the session is not read while much is queued, so memory is bounded
- *   END      when the worker has taken all, ops->ended() goes on
+ *   END      when the worker has taken all, it finishes what they became, and ops->ended() goes on
+ *
+ * Messages that arrived together are all looked at before a worker starts, so a short inflow is one job: each further one
+ * would cost its sender two threads that have to wake.
  *
  * Whatever ends it earlier (an error, ABORT, the end of the connection) leaves nothing.  After an error the inflow stays
  * open, so that rows already under way are understood, and its end is answered with that error.
@@ -21,9 +24,11 @@ struct inflow;
 struct inflow_ops {
     /* on a worker; 0 or negative with a message */
     int (*record)(struct inflow *in, const struct row_record *r);
+    /* All rows are taken, right after the last one: set error if it can't go on.  NULL: nothing to do there. */
+    void (*finish)(struct inflow *in);
     void (*drop)(struct inflow *in); /* it failed: free what it holds on disk at once; called once or more */
     /* on the loop */
-    void (*ended)(struct inflow *in); /* all rows are taken: the inflow is the callee's */
+    void (*ended)(struct inflow *in); /* all is taken and finished: the inflow is the callee's */
     void (*gone)(struct inflow *in);  /* it came to nothing, everyone knows: free it */
 };
 
@@ -34,6 +39,7 @@ struct inflow {
     uint64_t request;        /* of the last message: errors answer it */
     bool told;               /* the error was answered */
     bool ending;             /* END came */
+    bool over;               /* ops->ended() has it */
     bool cancelled;
     uint64_t rows_expected;
     struct wr queue; /* records that no worker has yet */
@@ -45,6 +51,8 @@ struct inflow {
 
     /* the worker's */
     struct wr batch;
+    bool last; /* no row comes after the batch */
+    bool finished;
     bool in_row; /* a value goes on in the next record */
     int error;
     struct errmsg msg;
@@ -54,9 +62,12 @@ struct inflow {
 void inflow_open(struct inflow *in, struct session *s, uint64_t request);
 
 void inflow_rows(struct session *s, uint64_t request, struct bytes records);
-/* END of the session's inflow, which must be of the kind OPS. */
-void inflow_end(struct session *s, uint64_t request, uint64_t rows, const struct inflow_ops *ops);
+/* END of the session's inflow, which must be of the kind OPS.  True: from now on it is ending. */
+bool inflow_end(struct session *s, uint64_t request, uint64_t rows, const struct inflow_ops *ops);
 void inflow_abort(struct session *s); /* harmless when there is none; answered by the caller */
+
+/* The messages that came are looked at: go on with what they brought.  Harmless when there is no inflow. */
+void inflow_go(struct session *s);
 
 /* End it from our side: its session is told when it asks for the end, and the inflow is gone as soon as no worker has it. */
 void inflow_stop(struct inflow *in, int code, const char *why);

@@ -77,16 +77,20 @@ static void checkpoint(struct logthread *t, bool truncate, uint64_t *left)
  * With the mutex held; lets go of it while the log works.  ROOM is what the disk has left.  Folding the write-ahead file
  * takes at most its own size again, and gives that back: were the last room the file's, nothing could be folded and no
  * commit taken until somebody makes room.
+ *
+ * Otherwise the file keeps its size and is written over from its start: a commit that makes it longer has to wait for the
+ * file system's own journal, too, which is a third of its time.
  */
 static void checkpoint_if_due(struct logthread *t, uint64_t room)
 {
     bool idle = !t->urgent.first && !t->normal.first, scarce = t->wal_bytes > room;
+    bool truncate = scarce || (idle && t->wal_bytes >= WAL_BUSY);
     uint64_t left = 0;
 
     if (!scarce && t->wal_bytes < (idle ? WAL_LAZY : WAL_BUSY))
         return;
     uv_mutex_unlock(&t->mutex);
-    checkpoint(t, idle || scarce, &left);
+    checkpoint(t, truncate, &left);
     uv_mutex_lock(&t->mutex);
     t->wal_bytes = left;
     t->checkpoints += !t->checkpoint_failing;

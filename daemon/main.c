@@ -15,6 +15,10 @@
 
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_RUNNING = 3 };
 
+/* Threads of libuv, unless the environment says otherwise.  Each append that is being made durable sits in one and waits for
+ * the disk, and the more wait at a time, the more are done by one turn of the disk. */
+#define WORKERS "16"
+
 /* ---- arguments -------------------------------------------------------------------------------------------------------- */
 
 enum mode { MODE_RUN, MODE_CHECK_CONFIG, MODE_PRINT_CONFIG, MODE_CHECK_LOG, MODE_RENEW_LOG };
@@ -194,6 +198,7 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error like a full disk, not an end */
     raise_file_limit();
+    setenv("UV_THREADPOOL_SIZE", WORKERS, 0);
     uv_loop_init(&s.loop);
     int r = server_start(&s, &msg);
     if (r < 0) {

@@ -214,6 +214,7 @@ static void take_frames(struct session *s)
     }
     if (s->closing)
         return;
+    inflow_go(s);
     if (done) {
         memmove(s->in, s->in + done, s->in_len - done);
         s->in_len -= done;

@@ -54,11 +54,17 @@ static int set_up_dir(int dir, int fd, mode_t mode, bool made)
 /* Make NAME in DIR unless it is there, with MODE; a descriptor of it. */
 static int open_dir(const struct store *st, int dir, const char *name, mode_t mode, struct errmsg *msg)
 {
-    bool made = mkdirat(dir, name, 0700) == 0;
+    const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    bool made = false;
+    int fd = openat(dir, name, flags); /* first: it is there but once */
 
-    if (!made && errno != EEXIST)
-        return fail(msg, -errno, "cannot make the directory %s of %s: %s", name, st->root, strerror(errno));
-    int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT) {
+        made = mkdirat(dir, name, 0700) == 0;
+        if (!made && errno != EEXIST)
+            return fail(msg, -errno, "cannot make the directory %s of %s: %s", name, st->root,
+                        strerror(errno));
+        fd = openat(dir, name, flags);
+    }
     if (fd < 0)
         return fail(msg, -errno, "%s of %s is no directory that can be used: %s", name, st->root,
                     strerror(errno));

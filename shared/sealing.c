@@ -258,35 +258,50 @@ static int put_places(struct sealing *s, struct section *ret, struct errmsg *msg
     return sealing_align(s, CACHE_LINE, msg);
 }
 
-/* A node of level LEVEL.  The hashes are read back from the file, so that memory doesn't grow with them. */
-static int put_node(struct sealing *s, struct filewindow *hashes, const struct section *where,
-                    uint64_t leaves, uint64_t span, uint64_t index, struct errmsg *msg)
+/* Hashes that were put.  Those that left the buffer are read back from the file, so that memory doesn't grow with them. */
+struct put_hashes {
+    uint64_t off;
+    struct filewindow *window; /* NULL: all of them are in the buffer */
+};
+
+static int put_hash(struct sealing *s, const struct put_hashes *h, uint64_t index, int64_t *ret,
+                    struct errmsg *msg)
+{
+    uint64_t off = h->off + index * sizeof *ret;
+    int error = 0;
+    const uint8_t *at =
+        h->window ? filewindow_get(h->window, off, sizeof *ret, false, &error, msg) : byte_at(s, off);
+    if (!at)
+        return broken(s, error);
+    memcpy(ret, at, sizeof *ret);
+    return 0;
+}
+
+static int put_node(struct sealing *s, const struct put_hashes *hashes, uint64_t leaves, uint64_t span,
+                    uint64_t index, struct errmsg *msg)
 {
     struct stree64_node node;
-    int error;
     for (uint64_t j = 0; j < STREE64_KEYS; j++) {
         uint64_t end = (index * STREE64_FANOUT + j + 1) * span;
         node.key[j] = INT64_MAX;
         if (end >= leaves)
             continue;
-        uint64_t last = where->off + (end * STREE64_KEYS - 1) * sizeof(int64_t);
-        const uint8_t *at = filewindow_get(hashes, last, sizeof(int64_t), false, &error, msg);
-        if (!at)
-            return broken(s, error);
-        memcpy(&node.key[j], at, sizeof node.key[j]);
+        int r = put_hash(s, hashes, end * STREE64_KEYS - 1, &node.key[j], msg);
+        if (r < 0)
+            return r;
     }
     return sealing_put(s, &node, sizeof node, msg);
 }
 
-static int put_levels(struct sealing *s, struct filewindow *hashes, const struct section *where,
-                      const struct stree64_shape *shape, struct errmsg *msg)
+static int put_levels(struct sealing *s, const struct put_hashes *hashes, const struct stree64_shape *shape,
+                      struct errmsg *msg)
 {
     for (uint32_t level = 0; level < shape->height; level++) {
         uint64_t span = 1;
         for (uint32_t below = level + 1; below < shape->height; below++)
             span *= STREE64_FANOUT;
         for (uint64_t i = 0; i < shape->count[level]; i++) {
-            int r = put_node(s, hashes, where, shape->leaves, span, i, msg);
+            int r = put_node(s, hashes, shape->leaves, span, i, msg);
             if (r < 0)
                 return r;
         }
@@ -306,21 +321,24 @@ static int push(struct sealing *s, struct errmsg *msg)
 static int put_nodes(struct sealing *s, const struct section *hashes, struct section *ret, struct errmsg *msg)
 {
     struct stree64_shape shape;
-    struct filewindow *window = NULL;
+    struct put_hashes put = { .off = hashes->off };
 
     if (!stree64_shape((hashes->count + STREE64_KEYS - 1) / STREE64_KEYS, &shape))
         return broken(s, fail(msg, SKADE_EINPUT, "more keys than a file may have"));
     *ret = (struct section){ shape.nodes ? s->end : 0, shape.nodes };
     if (shape.nodes == 0)
         return 0;
+    /* Of a short file everything is in the buffer still, and stays. */
+    if (hashes->off >= s->base && space(s) >= (shape.nodes + 1) * sizeof(struct stree64_node))
+        return put_levels(s, &put, &shape, msg);
     int r = push(s, msg);
     if (r < 0)
         return r;
-    r = filewindow_open(&window, s->fd, "the file being written", msg);
+    r = filewindow_open(&put.window, s->fd, "the file being written", msg);
     if (r < 0)
         return broken(s, r);
-    r = put_levels(s, window, hashes, &shape, msg);
-    filewindow_close(window);
+    r = put_levels(s, &put, &shape, msg);
+    filewindow_close(put.window);
     return r;
 }
 
