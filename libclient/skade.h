@@ -420,7 +420,7 @@ struct skade_scan_options {
     uint32_t by;          /* SKADE_AT_HEAD ... */
     int64_t value;        /* the snapshot id, time or sequence number of the commit */
     skade_view *view;     /* NULL: now.  As of this view */
-    size_t memory;        /* bytes that finding replaced rows may take; 0: 64 MiB.  More goes to a file */
+    size_t memory;        /* bytes that finding replaced rows may take, and skade_get() keep; 0: 64 MiB */
     const char *temp_dir; /* where; NULL: $TMPDIR, else /tmp */
     uint64_t as_of;       /* 0: now.  As of this event of the log; not with VIEW */
     uint32_t flags;       /* SKADE_FILES_ONLY: no rows are looked for; for skade_scan_files() and the lease */
@@ -495,7 +495,9 @@ SKADE_API const char *skade_cursor_errmsg(const skade_cursor *c);
 
 /* The value of KEY at a snapshot (OPTIONS as above): 1, at most CAP bytes of it in BUFFER and its length in
  * *LEN; 0: no such row; -ERANGE: it is longer than CAP, *LEN says how long, BUFFER has its beginning.
- * What a handle learned of a table's files is kept for the next get. */
+ * What a handle learned of a table's files is kept for the next get: where each key is, and files, as far as the
+ * memory that OPTIONS gave the table's first get goes (0: 64 MiB).  Of all that the table has in memory a get takes
+ * less than a microsecond; beyond that it reads one row of a file. */
 SKADE_API int skade_get(skade *s, skade_table table, const struct skade_scan_options *options,
                         const void *key, size_t key_len, void *buffer, size_t cap, size_t *len);
 

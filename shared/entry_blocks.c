@@ -517,6 +517,133 @@ static int blocks_seek_number(struct entry_cursor *base, uint64_t number, struct
     return 0;
 }
 
+/* ---- a block by itself --------------------------------------------------------------------------------- */
+
+#define ROWS_BY_KEY 65534u /* more aren't found by 16 bits */
+
+/* The struct, then BY_KEY, spots and data, in one stretch. */
+struct entry_block {
+    uint64_t *by_key; /* where a row's key is, part of its hash, row + 1; probed in line; 0: free */
+    struct entry_spot *spots;
+    uint8_t *data;
+    uint32_t mask, rows;
+    uint64_t number, first_row;
+    size_t bytes;
+};
+
+size_t entry_block_bytes(const struct entry_block *b)
+{
+    return b->bytes;
+}
+
+static void lay_out(struct entry_block *b)
+{
+    b->by_key = (uint64_t *)(b + 1);
+    b->spots = (struct entry_spot *)(b->by_key + b->mask + 1);
+    b->data = (uint8_t *)(b->spots + b->rows);
+}
+
+struct entry_block *entry_block_move(struct entry_block *b, void *memory)
+{
+    struct entry_block *moved = memory;
+
+    memcpy(memory, b, b->bytes);
+    lay_out(moved);
+    free(b);
+    return moved;
+}
+
+static struct bytes key_of(const struct entry_block *b, uint32_t i)
+{
+    const struct entry_spot *s = &b->spots[i];
+
+    return (struct bytes){ (const char *)b->data + s->key_off, s->key_len };
+}
+
+/* Upper bits of a hash, so that most rows that aren't meant are passed by without a look at them. */
+static uint64_t tag_of(uint64_t hash)
+{
+    return (hash >> 48) << 16;
+}
+
+/* The newest first, so that it is found first. */
+static void note_keys(struct entry_block *b, uint32_t rows)
+{
+    for (uint32_t i = rows; i-- > 0;) {
+        if (!(b->spots[i].flags & ROW_KEYED))
+            continue;
+        uint64_t hash = entry_hash(key_of(b, i));
+        uint32_t at = (uint32_t)hash & b->mask;
+        while (b->by_key[at] != 0)
+            at = (at + 1) & b->mask;
+        b->by_key[at] = (uint64_t)b->spots[i].key_off << 32 | tag_of(hash) | (i + 1);
+    }
+}
+
+static struct entry_block *make_block(const struct block_ref *ref, uint64_t number)
+{
+    struct entry_block *b;
+    uint32_t slots = 4;
+
+    while (slots / 3 * 2 < ref->rows)
+        slots *= 2;
+    size_t bytes = sizeof *b + slots * sizeof b->by_key[0] + ref->rows * sizeof b->spots[0] + ref->raw_len;
+    b = calloc(1, bytes);
+    if (!b)
+        return NULL;
+    b->mask = slots - 1;
+    b->rows = ref->rows;
+    b->number = number;
+    b->first_row = ref->first_row;
+    b->bytes = bytes;
+    lay_out(b);
+    return b;
+}
+
+int entry_blocks_take(struct entry_cursor *base, uint64_t number, struct entry_block **ret,
+                      struct errmsg *msg)
+{
+    struct blocks_cursor *c = cursor_of(base);
+
+    int r = blocks_seek_place(base, number, msg);
+    if (r < 0)
+        return r;
+    const struct block_ref *ref = &c->refs[number];
+    if ((ref->flags & BLOCK_GOES_ON) || ref->rows > ROWS_BY_KEY)
+        return 0;
+    struct entry_block *b = make_block(ref, number);
+    if (!b)
+        return 0;
+    memcpy(b->data, c->here.data, ref->raw_len);
+    memcpy(b->spots, c->spots, ref->rows * sizeof b->spots[0]);
+    note_keys(b, ref->rows);
+    *ret = b;
+    return 1;
+}
+
+bool entry_block_find(const struct entry_block *b, uint64_t hash, struct bytes key, struct row *ret)
+{
+    for (uint32_t at = (uint32_t)hash & b->mask; b->by_key[at] != 0; at = (at + 1) & b->mask) {
+        uint64_t entry = b->by_key[at];
+        if ((entry & 0xffff0000) != tag_of(hash))
+            continue;
+        uint32_t i = (uint32_t)(entry & 0xffff) - 1, off = (uint32_t)(entry >> 32);
+        const struct entry_spot *s = &b->spots[i];
+        __builtin_prefetch(b->data + off); /* while the spot comes */
+        if (s->key_len != key.len || memcmp(b->data + off, key.data, key.len) != 0)
+            continue;
+        *ret = (struct row){ .flags = s->flags,
+                             .key = key_of(b, i),
+                             .value = (const char *)b->data + s->value_off,
+                             .value_len = s->value_len,
+                             .time_us = s->time_us,
+                             .place = b->number,
+                             .number = b->first_row + i };
+        return true;
+    }
+    return false;
+}
+
 /* ---- the cursor ---------------------------------------------------------------------------------------- */
 
 static int blocks_check_footer(const struct entry_file *f, struct errmsg *msg)

@@ -258,6 +258,18 @@ bool entry_file_compacted(const struct entry_file *f)
     return f->kind == &entry_blocks;
 }
 
+int entry_file_bytes(const struct entry_file *f, void *memory, struct entry_bytes *ret, struct errmsg *msg)
+{
+    assert(f->kind == &entry_plain);
+    int r = read_at(f, memory, f->footer.data_end, 0, msg);
+    if (r < 0)
+        return r;
+    *ret = (struct entry_bytes){
+        .data = memory, .end = f->footer.data_end, .seed = f->seed, .align = f->header.align
+    };
+    return 0;
+}
+
 /* ---- stretches ---- */
 
 static int read_stretch(const struct entry_file *f, struct entry_stretch *s, uint64_t end, uint64_t *sum,
@@ -525,11 +537,20 @@ int entry_seek_place(struct entry_cursor *c, uint64_t place, struct errmsg *msg)
     return r < 0 ? failed(c, r, msg) : 0;
 }
 
+int entry_block_take(struct entry_cursor *c, uint64_t number, struct entry_block **ret, struct errmsg *msg)
+{
+    assert(c->file->kind == &entry_blocks);
+    c->failed = 0;
+    c->has_row = false;
+    int r = entry_blocks_take(c, number, ret, &c->why);
+    return r < 0 ? failed(c, r, msg) : r;
+}
+
 /* ---- the rows of a key ---- */
 
-/* The first row of those at PLACE that has KEY.  In a .rows file there is one at most. */
-static int find_at(struct entry_cursor *c, uint64_t place, struct bytes key, struct row *ret,
-                   struct errmsg *msg)
+/* In a .rows file there is one at most. */
+int entry_find_at(struct entry_cursor *c, uint64_t place, struct bytes key, struct row *ret,
+                  struct errmsg *msg)
 {
     int r = entry_seek_place(c, place, msg);
     if (r < 0)
@@ -540,6 +561,12 @@ static int find_at(struct entry_cursor *c, uint64_t place, struct bytes key, str
     return r < 0 ? r : 0;
 }
 
+uint64_t entry_index_end(const struct entry_index *x, int64_t hash)
+{
+    return hash == INT64_MAX ? x->count
+                             : stree64_lower_bound(&x->tree, x->hashes, x->count, hash + 1, stree64_leaf);
+}
+
 int entry_find(struct entry_cursor *c, struct bytes key, struct row *ret, struct errmsg *msg)
 {
     struct entry_index x;
@@ -547,14 +574,11 @@ int entry_find(struct entry_cursor *c, struct bytes key, struct row *ret, struct
     int r = entry_file_index(c->file, &x, msg);
     if (r < 0)
         return r;
-    uint64_t first = stree64_lower_bound(&x.tree, x.hashes, x.count, hash, stree64_leaf);
-    uint64_t end = x.count;
-    if (hash != INT64_MAX)
-        end = stree64_lower_bound(&x.tree, x.hashes, x.count, hash + 1, stree64_leaf);
-    for (uint64_t i = end; i > first; i--) {
+    uint64_t end = entry_index_end(&x, hash);
+    for (uint64_t i = end; i > 0 && x.hashes[i - 1] == hash; i--) {
         if (i < end && x.places[i] == x.places[i - 1])
             continue;
-        r = find_at(c, x.places[i - 1], key, ret, msg);
+        r = entry_find_at(c, x.places[i - 1], key, ret, msg);
         if (r != 0)
             return r;
     }

@@ -72,6 +72,38 @@ int entry_seek_number(struct entry_cursor *c, uint64_t number, struct errmsg *ms
 /* The row at PLACE of a .entries file, or the rows of the block PLACE of a .rows file begin there. */
 int entry_seek_place(struct entry_cursor *c, uint64_t place, struct errmsg *msg);
 
+/* ---- a file in memory ---- */
+
+/* The rows of a .entries file as they are on disk: bytes [0, end). */
+struct entry_bytes {
+    const uint8_t *data;
+    uint64_t end;
+    uint64_t seed; /* of its rows' checksums */
+    uint32_t align;
+};
+
+/* Read them, unchecked, into MEMORY, which has room for as many as the footer's data_end, is aligned to 64 and stays the
+ * caller's.  F is a .entries file.  0, -errno, SKADE_EDAMAGED. */
+int entry_file_bytes(const struct entry_file *f, void *memory, struct entry_bytes *ret, struct errmsg *msg);
+
+/* The row that ends at PLACE, any number: true and *RET without its time, lent as long as the bytes are, whole, whatever its
+ * length; false: no row does, or it is damaged.  Any thread. */
+bool entry_row_in(const struct entry_bytes *b, uint64_t place, struct row *ret);
+
+/* A block of a .rows file, unpacked, in which rows are found by their keys. */
+struct entry_block;
+
+/* Unpack block NUMBER, any number, by the cursor C of a .rows file, which must jump before it goes on.  1 and *RET, which is
+ * given; 0: it can't be had so (no memory, or a row goes on in the next block); negative. */
+int entry_block_take(struct entry_cursor *c, uint64_t number, struct entry_block **ret, struct errmsg *msg);
+/* It is one stretch from malloc(), of so many bytes. */
+size_t entry_block_bytes(const struct entry_block *b);
+/* Move it to MEMORY, which has room for it and is aligned to 8. */
+struct entry_block *entry_block_move(struct entry_block *b, void *memory);
+
+/* The row of KEY, whose hash is HASH: true and *RET, lent as long as the block is.  Any thread. */
+bool entry_block_find(const struct entry_block *b, uint64_t hash, struct bytes key, struct row *ret);
+
 /* ---- the index ---- */
 
 /* The index, verified: COUNT hashes ascending (signed) and their places; NULL arrays when there is no keyed row.
@@ -84,9 +116,16 @@ struct entry_index {
 };
 int entry_file_index(struct entry_file *f, struct entry_index *ret, struct errmsg *msg);
 
+/* The rows whose hash is HASH end before this position. */
+uint64_t entry_index_end(const struct entry_index *x, int64_t hash);
+
 /* The newest row of KEY in this file, deletions included: 1 and *RET (lent until C's next call), 0 not in it, negative.
  * The full key is compared.  After 1 the cursor goes on behind that row; after 0 it must jump before it goes on. */
 int entry_find(struct entry_cursor *c, struct bytes key, struct row *ret, struct errmsg *msg);
+
+/* The same at PLACE alone, one of those that the index has. */
+int entry_find_at(struct entry_cursor *c, uint64_t place, struct bytes key, struct row *ret,
+                  struct errmsg *msg);
 
 /* Everything of it: every row's, block's and the index's checksum, order and agreement of index and rows.  0 or
  * negative, with the first damage in MSG. */

@@ -87,6 +87,10 @@ struct entry_kind {
     int (*seek_place)(struct entry_cursor *c, uint64_t place, struct errmsg *msg);
 };
 
+/* entry_block_take() for a cursor of the kind entry_blocks that has not failed. */
+int entry_blocks_take(struct entry_cursor *base, uint64_t number, struct entry_block **ret,
+                      struct errmsg *msg);
+
 extern const struct entry_kind entry_plain;  /* entry_plain.c */
 extern const struct entry_kind entry_blocks; /* entry_blocks.c */
 

@@ -177,6 +177,42 @@ static int take(struct plain_cursor *c, uint64_t number, uint64_t begin, uint64_
     return take_short(c, number, begin, place, t, ret, msg);
 }
 
+/* ---- a row in memory ---- */
+
+/* All that the trailer T at PLACE says of its own row: where it begins, and that it ends here. */
+static bool is_trailer(const struct entry_bytes *b, const struct entry_trailer *t, uint64_t place)
+{
+    uint64_t begin = end_of(t->prev);
+
+    if (t->prev >= place || begin > place || t->payload_len > place || (t->flags & ~ENTRY_FLAGS) != 0)
+        return false;
+    return align_up(align_up(begin, b->align) + t->payload_len + t->key_len, 8) == place;
+}
+
+bool entry_row_in(const struct entry_bytes *b, uint64_t place, struct row *ret)
+{
+    struct entry_trailer t;
+
+    if (place % 8 != 0 || place < HEADER || b->end < TRAILER || place > b->end - TRAILER)
+        return false;
+    __builtin_prefetch(b->data + place - CACHE_LINE); /* its key and value, or the end of them */
+    memcpy(&t, b->data + place, sizeof t);
+    if (!is_trailer(b, &t, place))
+        return false;
+    uint64_t begin = end_of(t.prev);
+    size_t covered = (size_t)(place - begin) + offsetof(struct entry_trailer, check);
+    if (row_sum(b->data + begin, covered, row_seed(b->seed, begin)) != t.check)
+        return false;
+    const char *value = (const char *)b->data + align_up(begin, b->align);
+    *ret = (struct row){ .flags = t.flags,
+                         .key = { value + t.payload_len, t.key_len },
+                         .value = value,
+                         .value_len = t.payload_len,
+                         .place = place,
+                         .number = t.number };
+    return true;
+}
+
 /* ---- long values ---- */
 
 /* Take the sum up to OFF, or as far as whole pieces go. */

@@ -137,7 +137,7 @@ static int copy_options(struct rowset *s, const struct rowset_options *opt)
     s->held = opt->held;
     s->held_arg = opt->held_arg;
     s->arg = opt->arg;
-    s->hints.limit = s->memory / 4 / sizeof(uint64_t);
+    s->keymap.limit = s->memory / 2;
     s->temp_dir = strdup(temp_dir && *temp_dir ? temp_dir : "/tmp");
     return s->temp_dir ? 0 : -ENOMEM;
 }
@@ -165,7 +165,7 @@ int rowset_open(struct rowset **ret, const struct rowset_file *files, size_t n,
         rowset_close(s);
         return r;
     }
-    s->hint_from = s->hint_to = s->n;
+    s->mapped_from = s->mapped_to = s->n;
     *ret = s;
     return 0;
 }
@@ -175,7 +175,8 @@ void rowset_close(struct rowset *s)
     if (!s)
         return;
     rowset_pool_fini(s);
-    hints_fini(&s->hints);
+    keymap_fini(&s->keymap);
+    near_fini(&s->near);
     dead_list_fini(&s->dead);
     for (size_t i = 0; i < s->n; i++) {
         free(s->files[i].path);
@@ -188,7 +189,7 @@ void rowset_close(struct rowset *s)
 
 int rowset_extend(struct rowset *s, const struct rowset_file *files, size_t n, struct errmsg *msg)
 {
-    bool nothing_learned = s->hint_from == s->n;
+    bool nothing_learned = s->mapped_from == s->n;
 
     int r = add_files(s, files, n, msg);
     if (r < 0)
@@ -196,7 +197,7 @@ int rowset_extend(struct rowset *s, const struct rowset_file *files, size_t n, s
     if (n > 0)
         s->prepared = false;
     if (nothing_learned)
-        s->hint_from = s->hint_to = s->n;
+        s->mapped_from = s->mapped_to = s->n;
     return 0;
 }
 

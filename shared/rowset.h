@@ -33,8 +33,8 @@ struct rowset_file {
 struct rowset_options {
     struct uuid log;
     uint32_t table;
-    uid_t owner;          /* files must belong to this user or to root */
-    size_t memory;        /* budget for finding the dead rows, and as much for rowset_get(); 0: 64 MiB */
+    uid_t owner;   /* files must belong to this user or to root */
+    size_t memory; /* budget for finding the dead rows, and as much for what rowset_get() keeps; 0: 64 MiB */
     const char *temp_dir; /* for unnamed files when the budget isn't enough; NULL: $TMPDIR, else /tmp */
     int (*cancelled)(
         void *
@@ -83,6 +83,9 @@ int rowset_value_read(struct rowset_cursor *c, uint64_t off, void *buffer, size_
 /* The row of KEY: 1 and *RET (lent until the next call on S, whose one finder this is), 0 none, negative.  Needs no
  * rowset_prepare(); goes from the newest file to the oldest and opens only those whose index it has to look into. */
 int rowset_get(struct rowset *s, struct bytes key, struct row *ret, struct errmsg *msg);
+/* The same if all it takes is in memory: 1, 0, or -EAGAIN and rowset_get() has to be asked.  No system call. */
+int rowset_get_at_hand(struct rowset *s, struct bytes key, struct row *ret);
+/* Bytes of a value that came without it: it is longer than ROW_WHOLE. */
 int rowset_get_read(struct rowset *s, uint64_t off, void *buffer, size_t len, struct errmsg *msg);
 
 /* The table went on: FILES are newer than all that S has.  What is known of the others is kept, but dead rows have to be

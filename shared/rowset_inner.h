@@ -10,7 +10,8 @@
  *   rowset_keys.c  a set of keys that says when it is full
  *   rowset_scan.c  cursors and parts
  *   rowset_get.c   the row of a key
- *   rowset_hint.c  which files may have a key
+ *   rowset_keymap.c  in which file a key is, and where
+ *   rowset_near.c  files that stay in memory
  *
  * Files have ordinals, oldest first: those of the base, then those that were committed after it.
  */
@@ -118,28 +119,82 @@ void key_set_clear(struct key_set *set);
 enum key_verdict key_set_add(struct key_set *set, struct bytes key);
 bool key_set_has(const struct key_set *set, struct bytes key);
 
-/* ---- hints for point reads ------------------------------------------------------------------------------ */
+/* ---- point reads: where rows are, and files that stay in memory ----------------------------------------------- */
 
-/* Which files may have a row with a hash, as sorted runs of (upper half of the hash, file): the few hashes of a tiny
- * file cost 8 bytes each, and a question costs a few binary searches however many files there are. */
-struct hints {
-    struct hint_run {
-        uint64_t *at; /* prefix << 32 | file, ascending */
-        size_t n;
-    } runs[64];
-    unsigned run_count;
-    size_t used, limit; /* of them in all runs */
+struct keymap_slot {
+    int64_t hash;
+    uint64_t where; /* file + 1 in the upper 24 bits, place below; 0: free */
+};
+
+struct keymap {
+    struct keymap_slot *slots;
+    uint64_t capacity, used, seed; /* CAPACITY is a power of two, or 0 */
+    unsigned shift;
+    size_t limit;       /* bytes */
     uint64_t *unlisted; /* a bit for each file that wasn't taken in */
     size_t unlisted_words;
 };
 
-void hints_fini(struct hints *h);
+void keymap_fini(struct keymap *m);
+size_t keymap_bytes(const struct keymap *m);
 
-/* Note the hashes of FILE.  One that is too large for the budget is noted as such. */
-int hints_add(struct hints *h, uint32_t file, const struct entry_index *index);
+/* Take in the keys of FILE, whose places are less than SIZE and multiples of UNIT.  One that doesn't fit is noted as such.
+ * 0 or -ENOMEM. */
+int keymap_add(struct keymap *m, uint32_t file, uint64_t size, unsigned unit,
+               const struct entry_index *index);
 
-/* The greatest file below BELOW that may have HASH, of those that were noted; -1 if none. */
-int64_t hints_below(const struct hints *h, int64_t hash, uint64_t below);
+/* Where the newest row with HASH is, of the files that were taken in: *PLACE counts units. */
+bool keymap_find(const struct keymap *m, int64_t hash, uint32_t *file, uint64_t *place);
+
+/* The newest file below BELOW that was added and not taken in; -1: none. */
+int64_t keymap_unlisted_below(const struct keymap *m, uint64_t below);
+
+struct near_chunk;
+
+struct near_item {
+    struct near_item *next; /* in its chunk */
+    struct near_chunk *chunk;
+    uint32_t file;
+    uint32_t number; /* of BLOCK in its file */
+    size_t bytes;
+    struct entry_bytes whole;  /* a .entries file; or */
+    struct entry_block *block; /* a block of a .rows file */
+};
+
+/* Memory that several items share, and that is given up as a whole. */
+struct near_chunk {
+    uint8_t *data;
+    size_t size, filled;
+    struct near_item *items;
+    bool used; /* since the hand came by */
+};
+
+struct near_file {
+    struct near_item *whole; /* NULL: it isn't near */
+    struct near_item **blocks;
+    uint64_t blocks_count;
+};
+
+/* What is in memory. */
+struct near {
+    struct near_file *files; /* by ordinal */
+    size_t files_room;
+    struct near_chunk **chunks; /* the last one made comes last, and is filled */
+    size_t count, room, hand;
+    size_t used;        /* bytes of chunks */
+    size_t block_bytes; /* of the last block that came near */
+};
+
+void near_fini(struct near *n);
+
+/* Lent until the next rowset_bring_...(); NULL: it isn't near. */
+struct near_item *near_whole(const struct near *n, size_t i);
+struct near_item *near_block(const struct near *n, size_t i, uint64_t number);
+
+/* Bring the .entries file I, or a block of the .rows file I, which isn't near, into memory, if that can be.  0 in any case,
+ * or negative when it can't be read. */
+int rowset_bring_near(struct rowset *s, size_t i, struct errmsg *msg);
+int rowset_bring_block_near(struct rowset *s, size_t i, uint64_t number, struct errmsg *msg);
 
 /* ---- the set ------------------------------------------------------------------------------------------- */
 
@@ -174,8 +229,9 @@ struct rowset {
     unsigned pool_limit, pool_count;
     uint64_t pool_uses;
 
-    struct hints hints; /* of the files [hint_from, hint_to) */
-    size_t hint_from, hint_to;
+    struct keymap keymap; /* of the files [mapped_from, mapped_to) */
+    size_t mapped_from, mapped_to;
+    struct near near;
     struct entry_cursor *found; /* that the last rowset_get() got its row from */
 };
 

@@ -18,6 +18,7 @@
  *   scaling.c        two processes at a time             idle.c           clients that do nothing
  *   pages.c          pages of a history                  count_syncs.c    the daemon's fsyncs, loaded into it
  *                                                        tables.c         rows of stored tables
+ *                                                        tables_append.c  many writers, point reads
  */
 #ifndef SKADE_BENCH_H
 #define SKADE_BENCH_H
@@ -352,6 +353,8 @@ void stage_pages(int reps);
 void stage_scaling(const struct history *h, size_t bytes, int reps);
 /* What idle clients cost when more commits are published. */
 void stage_idle(const struct history *h, int reps);
+void stage_appends(int reps);
+void stage_gets(int reps);
 /* With a daemon that has H: how soon 1024 more commits are in the published index. */
 void stage_publication(const struct history *h, const char *size, int reps);
 

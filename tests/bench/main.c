@@ -213,6 +213,18 @@ static void tail(uint64_t n, int reps)
     stage_tail(reps);
 }
 
+static void appends(uint64_t n, int reps)
+{
+    (void)n;
+    stage_appends(reps);
+}
+
+static void gets(uint64_t n, int reps)
+{
+    (void)n;
+    stage_gets(reps);
+}
+
 static const struct stage {
     const char *name;
     void (*run)(uint64_t n, int reps); /* N: BENCH_N, 0 when it isn't given */
@@ -222,6 +234,7 @@ static const struct stage {
     { "commits", commits }, { "tables", tables },
     { "tail", tail },       { "start", start },
     { "rest", rest },
+    { "appends", appends }, { "gets", gets },
 };
 
 /* Is NAME one of the words of LIST, which commas divide? */
