@@ -12,12 +12,30 @@
 #include <inttypes.h>
 
 _Static_assert(sizeof(struct skade_answer) == ANSWER_SIZE_MIN, "version 0.1");
+_Static_assert(sizeof(struct part_query) == ANSWER_SIZE_MIN, "an index writes answers as they are");
+#define SAME(ours, theirs)                                                                                   \
+    _Static_assert(offsetof(struct skade_answer, ours) == offsetof(struct part_query, theirs) &&             \
+                       sizeof(((struct skade_answer *)0)->ours) == sizeof(((struct part_query *)0)->theirs), \
+                   #ours)
+SAME(location_cap, location_cap);
+SAME(location, location);
+SAME(table, table);
+SAME(status, status);
+SAME(snapshot, id);
+SAME(seq, seq);
+SAME(time_us, time_us);
+SAME(retired_by, retired_by);
+SAME(location_len, location_len);
+SAME(flags, flags);
+_Static_assert((int)PART_WITH_SNAPSHOT == (int)SKADE_HAS_SNAPSHOT &&
+                   (int)PART_FROM_MAP == (int)SKADE_FROM_MAP,
+               "an index writes flags as they are");
 _Static_assert((int)EVENT_HAS_SNAPSHOT == (int)SKADE_WITH_SNAPSHOT, "event flags are public");
 _Static_assert((int)EVENT_INTRODUCES == (int)SKADE_INTRODUCES &&
                    (int)EVENT_MOVES_HEAD == (int)SKADE_MOVES_HEAD,
                "event flags are public");
 
-static void empty(struct skade_answer *a)
+void answer_empty(struct skade_answer *a)
 {
     a->status = 0;
     a->seq = 0;
@@ -35,7 +53,7 @@ int answer_clear(skade *s, struct skade_answer *a)
         return fail(&s->msg, SKADE_EINPUT, "skade_answer.size is not set: initialise it with SKADE_ANSWER");
     if (!a->location && a->location_cap > 0)
         return fail(&s->msg, SKADE_EINPUT, "skade_answer.location is NULL");
-    empty(a);
+    answer_empty(a);
     return 0;
 }
 
@@ -62,13 +80,7 @@ static int put_location(struct skade_answer *a, const struct generation *g, cons
     size_t need = 0;
     size_t cap = a->location_cap > 0 ? a->location_cap - 1 : 0;
 
-    int r = f->located ? (int)f->location_len : generation_location(g, f, a->location, cap, &need);
-    if (f->located && f->location_len > cap) {
-        need = f->location_len;
-        r = -ERANGE;
-        if (cap > 0)
-            a->location[0] = 0;
-    }
+    int r = generation_location(g, f, a->location, cap, &need);
     if (r < 0 && r != -ERANGE)
         return r;
     a->location_len = r < 0 ? (uint32_t)need : (uint32_t)r;

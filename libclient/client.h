@@ -426,6 +426,19 @@ int ask_uuid(skade *s, struct uuid *ret);
 
 /* Is A usable?  0, its results emptied; or SKADE_EINPUT. */
 int answer_clear(skade *s, struct skade_answer *a);
+void answer_empty(struct skade_answer *a);
+
+/* A as the index writes it. */
+static inline struct part_query *answer_query(struct skade_answer *a)
+{
+    return (struct part_query *)(void *)a;
+}
+
+/* Has the index written the whole answer with STATUS?  Then it holds, whatever happened since. */
+static inline bool answer_is_whole(int status)
+{
+    return status == 1 || status == -ERANGE || status == SKADE_EEXPIRED;
+}
 
 /* What a question that ends with STATUS returns: 1, 0 for what isn't there, or STATUS. */
 int answer_result(int status);

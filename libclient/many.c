@@ -6,7 +6,6 @@
  */
 #include "client.h"
 
-#define BATCH 256u /* questions that one pass over the parts takes at a time */
 #define KEY_SIZE 12u
 #define KEYS_HEAD 12u /* bytes before the keys in a RESOLVE message */
 
@@ -35,14 +34,13 @@ static struct question question_of(const struct skade_answer *a)
     return (struct question){ .kind = QUESTION_RESOLVE, .table = a->table, .value = a->snapshot };
 }
 
-/* Elements [from, from + n) are usable, and empty now; or the whole call fails. */
-static int begin(skade *s, const struct many *q, size_t from, size_t n)
+/* Are elements [from, from + n) usable? */
+static int check(skade *s, const struct many *q, size_t from, size_t n)
 {
     for (size_t i = from; i < from + n; i++) {
-        struct skade_answer *a = many_at(q, i);
-        int r = a->size == q->stride ? answer_clear(s, a) : SKADE_EINPUT;
-        if (r < 0)
-            return fail(&s->msg, r,
+        const struct skade_answer *a = many_at(q, i);
+        if (a->size != q->stride || (!a->location && a->location_cap > 0))
+            return fail(&s->msg, SKADE_EINPUT,
                         "element %zu is no struct skade_answer, or of another size than the first", i);
     }
     return 0;
@@ -50,52 +48,11 @@ static int begin(skade *s, const struct many *q, size_t from, size_t n)
 
 /* ---- memory -------------------------------------------------------------------------------------------- */
 
-struct batch {
-    struct part_query queries[BATCH];
-    uint64_t retired[BATCH];
-};
-
-static void put_query(struct part_query *to, const struct skade_answer *a)
-{
-    *to = (struct part_query){
-        .table = a->table,
-        .status = PART_ASK,
-        .id = a->snapshot,
-        .location = a->location,
-        .location_cap = a->location_cap > 0 ? a->location_cap - 1 : 0, /* room for the NUL */
-    };
-}
-
-/* A location that fits into no buffer at all is too long, too. */
-static int query_status(const struct part_query *from, const struct skade_answer *a)
-{
-    return from->error == 1 && a->location_cap == 0 ? -ERANGE : from->error;
-}
-
-/* Put the answer to a question that memory settled into A. */
-static void take_query(struct skade_answer *a, const struct part_query *from, int status, uint64_t retired_by)
-{
-    a->flags = SKADE_FROM_MAP;
-    if (status == 1 || status == SKADE_EEXPIRED || status == -ERANGE) {
-        a->seq = from->hit.seq;
-        a->time_us = from->hit.time_us;
-        a->flags |= from->hit.flags & EVENT_HAS_SNAPSHOT ? SKADE_HAS_SNAPSHOT : 0;
-    }
-    if (status == SKADE_EEXPIRED)
-        a->retired_by = retired_by;
-    if (status == 1 || status == -ERANGE)
-        a->location_len = from->location_len;
-    if (a->location_cap > 0)
-        a->location[status == 1 ? from->location_len : 0] = 0;
-    a->status = status;
-}
-
+/* What the map says without an answer, STATUS about A, holds; or not. */
 static bool is_settled(skade *s, const struct moment *m, const struct skade_answer *a, int status)
 {
     struct question q = question_of(a);
 
-    if (status == -ERANGE)
-        status = 1;
     if (!question_is_outcome(status)) {
         s->counters[CLIENT_damage_seen] += status != -EAGAIN;
         return false;
@@ -103,42 +60,73 @@ static bool is_settled(skade *s, const struct moment *m, const struct skade_answ
     return moment_settles(s, m, &q, status, attach_is_current);
 }
 
-static void search_batch(skade *s, const struct moment *m, struct many *q, size_t from, size_t n,
-                         struct batch *b)
+/* A has no answer.  If that is all that there is to say, say it; else A stays open. */
+static void take_absent(skade *s, const struct moment *m, struct many *q, struct skade_answer *a, int status)
 {
-    for (size_t i = 0; i < n; i++)
-        put_query(&b->queries[i], many_at(q, from + i));
-    struct skade_answer *absent[BATCH];
-    size_t absent_count = 0;
+    if (!is_settled(s, m, a, status))
+        return;
+    a->status = status;
+    a->flags = SKADE_FROM_MAP;
+    q->open--;
+}
 
-    generation_find_many(m->gen, b->queries, n, m->at, b->retired);
-    for (size_t i = 0; i < n; i++) {
-        struct skade_answer *a = many_at(q, from + i);
-        int status = query_status(&b->queries[i], a);
+/* The COUNT elements of LIST, which the parts have no answer for, are empty again; the tail may know more. */
+static void search_further(skade *s, const struct moment *m, struct many *q, size_t from, const uint32_t *list,
+                           size_t count)
+{
+    struct skade_answer *fresh[GENERATION_MANY];
+    size_t fresh_count = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        struct skade_answer *a = many_at(q, from + list[i]);
+        int status = a->status;
+        answer_empty(a);
         if ((status == SKADE_ENOSNAPSHOT || status == SKADE_ENOTABLE) && moment_has_tail(m))
-            absent[absent_count++] = a;
-        else if (status == 1 || is_settled(s, m, a, status)) {
-            take_query(a, &b->queries[i], status, b->retired[i]);
-            q->open--;
-        }
+            fresh[fresh_count++] = a;
+        else
+            take_absent(s, m, q, a, status);
     }
-    q->open -= fresh_settle_many(s, m, absent, absent_count);
+    q->open -= fresh_settle_many(s, m, fresh, fresh_count);
+}
+
+/* Elements [from, from + n).  The index writes answers into the caller's array, so only those without are looked at. */
+static void search_piece(skade *s, const struct moment *m, struct many *q, size_t from, size_t n)
+{
+    uint32_t list[GENERATION_MANY];
+
+    for (uint32_t i = 0; i < n; i++)
+        list[i] = i;
+    size_t absent = generation_resolve_many(m->gen, many_at(q, from), q->stride, list, n, m->at);
+    q->open -= n - absent;
+    search_further(s, m, q, from, list, absent);
+}
+
+/* Nothing is known of elements from FROM on. */
+static void give_up_from(const struct many *q, size_t from, int r)
+{
+    for (size_t i = 0; i < q->n && many_at(q, i)->size == q->stride; i++) {
+        if (i >= from || many_at(q, i)->status == 0)
+            many_at(q, i)->status = r;
+    }
 }
 
 static int search_all(skade *s, const struct moment *m, struct many *q)
 {
-    struct batch b;
     struct moment now = *m;
 
     if (m->gen && !m->proved)
         now.proved = attach_is_current(s); /* once for all of them */
-    for (size_t i = 0; i < q->n; i += BATCH) {
-        size_t n = q->n - i < BATCH ? q->n - i : BATCH;
-        int r = begin(s, q, i, n);
-        if (r < 0)
+    for (size_t i = 0; i < q->n; i += GENERATION_MANY) {
+        size_t n = q->n - i < GENERATION_MANY ? q->n - i : GENERATION_MANY;
+        int r = check(s, q, i, n);
+        if (r < 0) {
+            give_up_from(q, i, r);
             return r;
+        }
         if (m->gen)
-            search_batch(s, &now, q, i, n, &b);
+            search_piece(s, &now, q, i, n);
+        for (size_t k = i; !m->gen && k < i + n; k++)
+            answer_empty(many_at(q, k));
     }
     s->counters[CLIENT_hits_map] += q->n - q->open;
     return 0;

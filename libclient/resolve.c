@@ -13,15 +13,14 @@
 
 /* ---- what memory can tell ------------------------------------------------------------------------------ */
 
-/* A snapshot's location goes to A at once: what a single question costs is mostly what it waits for memory, and
- * row and location are fetched together. */
+/* A snapshot's answer is written to A at once: what a single question costs is mostly what it waits for memory, and row
+ * and location are fetched together. */
 static int search(const struct generation *g, const struct question *q, uint64_t at, struct skade_answer *a,
                   struct found *ret)
 {
     switch (q->kind) {
     case QUESTION_RESOLVE:
-        return generation_resolve(g, q->table, q->value, at, ret, a->location,
-                                  a->location_cap > 0 ? a->location_cap - 1 : 0);
+        return generation_resolve(g, q->table, q->value, at, answer_query(a));
     case QUESTION_HEAD:
         return generation_head(g, q->table, at, ret);
     case QUESTION_AS_OF:
@@ -67,6 +66,17 @@ static void note(skade *s, const struct moment *m, const struct question *q, con
         answer_note_first(s, first.hit.time_us, first.hit.seq);
 }
 
+/* The index has answered Q, and written to A all but what was asked. */
+static bool take_whole(skade *s, const struct question *q, struct skade_answer *a)
+{
+    a->table = q->table;
+    a->snapshot = q->value;
+    count(s, CLIENT_hits_map);
+    if (a->status != 1)
+        answer_note(s, q, a);
+    return true;
+}
+
 bool question_settle(skade *s, const struct moment *m, const struct question *q, struct skade_answer *a,
                      is_current_fn is_current, int *result)
 {
@@ -79,9 +89,13 @@ bool question_settle(skade *s, const struct moment *m, const struct question *q,
     if (moment_has_tail(m)) /* while the parts are waited for */
         fresh_prefetch(m, q->table, q->value);
     f.status = search(m->gen, q, m->at, a, &f);
+    if (q->kind == QUESTION_RESOLVE && answer_is_whole(f.status)) {
+        *result = f.status;
+        return take_whole(s, q, a);
+    }
     if ((f.status == SKADE_ENOSNAPSHOT || f.status == SKADE_ENOTABLE) && moment_has_tail(m))
         return fresh_settle(s, m, q, a, is_current, result);
-    if (f.status != 1 && a->location_cap > 0)
+    if (a->location_cap > 0)
         a->location[0] = 0;
     if (!question_is_outcome(f.status)) {
         s->counters[CLIENT_damage_seen] += f.status != -EAGAIN;

@@ -120,11 +120,12 @@ struct root_header {
     /* 128 */ struct section tables;  /* struct root_table, index = number - 1              */
     /* 144 */ struct section names;   /* struct root_name, by hash, then by from_seq        */
     /* 160 */ struct section buckets; /* u32[2^bits + 1]: first name of each bucket         */
-    /* 176 */ struct section heap;    /* bytes: names and table locations                   */
+    /* 176 */ struct section plain;   /* u64: a bit for each table that lives and has no watermark */
+    /* 192 */ struct section heap;    /* bytes: names and table locations                   */
 };
 /* [end] */
 AT(root_header, parts, 112);
-SIZE(root_header, 192);
+SIZE(root_header, 208);
 
 /* [doc:root_part] */
 struct root_part {

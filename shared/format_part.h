@@ -107,28 +107,38 @@ struct part_rank {
 /* [end] */
 SIZE(part_rank, 16);
 
-/* [doc:part_table] A table with rows: how its locations look and where its orders are.  One cache line. */
+#define PART_TEXT 88u                 /* bytes of text in a table                           */
+
+/* [doc:part_table] A table with rows: how its locations look and where its orders are.  Two cache lines, which a lookup
+ * can ask for as soon as it knows the table's number. */
 struct part_table {
     /*  0 */ uint32_t number;
-    /*  4 */ uint32_t prefix_off;     /* into texts                                         */
+    /*  4 */ uint32_t prefix_off;     /* into texts; unused if both stand in text           */
     /*  8 */ uint32_t suffix_off;
     /* 12 */ uint16_t prefix_len;
     /* 14 */ uint16_t suffix_len;
     /* 16 */ uint8_t shape;           /* enum template_shape                                */
     /* 17 */ uint8_t width;           /* of the number, padded with zeros                   */
     /* 18 */ uint8_t separator;       /* between number and uuid                            */
-    /* 19 */ uint8_t reserved0;
+    /* 19 */ uint8_t reserved;
     /* 20 */ uint32_t order_first;    /* into order: all rows                               */
     /* 24 */ uint32_t order_count;
     /* 28 */ uint32_t heads_first;    /* into times and heads: the rows that moved the head */
     /* 32 */ uint32_t heads_count;
     /* 36 */ uint32_t head;           /* ref of the newest of them; PART_NO_REF: none       */
-    /* 40 */ uint8_t reserved1[24];
+    /* 40 */ char text[PART_TEXT];    /* prefix, then suffix, if they fit together          */
 };
 /* [end] */
 AT(part_table, shape, 16);
 AT(part_table, head, 36);
-SIZE(part_table, 64);
+AT(part_table, text, 40);
+SIZE(part_table, 128);
+
+/* Do a prefix and a suffix of so many bytes stand in the table itself? */
+static inline bool part_text_fits(uint16_t prefix_len, uint16_t suffix_len)
+{
+    return (unsigned)prefix_len + suffix_len <= PART_TEXT;
+}
 
 /* [doc:part_header] */
 struct part_header {
@@ -150,7 +160,7 @@ struct part_header {
     /* 232 */ struct section times;   /* i64 of heads, per table by time, then by seq       */
     /* 248 */ struct section heads;   /* u32 ref, side by side with times                   */
     /* 264 */ struct section order;   /* u32 ref, per table by seq                          */
-    /* 280 */ struct section texts;   /* bytes: prefixes and suffixes, each once            */
+    /* 280 */ struct section texts;   /* bytes: long prefixes and suffixes, each once       */
     /* 296 */ struct section heap;    /* bytes: see part_escape                             */
     /* 312 */ uint64_t level[STREE64_LEVELS]; /* first node of each level of the tree       */
     /* 408 */ uint8_t pad[104];

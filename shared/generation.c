@@ -84,6 +84,7 @@ static int attach_root(struct generation *g, const struct attach *a)
         return refuse(a, name, SKADE_EDAMAGED, "the root has too many parts");
     g->covered = h->seg.to_seq;
     g->names_seq = h->names_seq;
+    g->lives = root_lifetimes(g->root, SEQ_MAX);
     return 0;
 }
 
@@ -287,30 +288,13 @@ int generation_search_earliest(const struct generation *g, uint32_t table, uint6
 
 /* ---- rules for tables ---------------------------------------------------------------------------------- */
 
-/* The table's row, when it is there just after event AT. */
-static bool table_at(const struct generation *g, uint32_t table, uint64_t at, struct root_table *ret)
-{
-    return root_get_table(g->root, table, ret) == 1 && ret->created_seq <= at &&
-           (ret->dropped_seq == SEQ_MAX || ret->dropped_seq > at);
-}
-
-/* What a commit of the table is worth at AT.  Watermarks only rise: what is above the newest one was never
- * retired; what is below it, before that retirement, may have been under an older one that the root
- * doesn't know. */
-static int judge(uint64_t watermark, uint64_t retired_by, uint64_t seq, uint64_t at)
-{
-    if (seq > watermark)
-        return 1;
-    return retired_by <= at ? SKADE_EEXPIRED : -EAGAIN;
-}
-
 /* R is what a search about the table of ROW returned. */
 static int rule(const struct root_table *row, int r, uint64_t at, struct found *ret)
 {
     if (r < 0)
         return r;
     if (r == 1)
-        ret->status = judge(row->watermark, row->retired_by, ret->hit.seq, at);
+        ret->status = lifetime_judge(row, ret->hit.seq, at);
     if (ret->status == SKADE_EEXPIRED)
         ret->retired_by = row->retired_by;
     return ret->status;
@@ -324,33 +308,25 @@ static int no_table(struct found *ret)
 
 int generation_find(const struct generation *g, uint32_t table, int64_t id, uint64_t at, struct found *ret)
 {
+    struct lifetimes lives = generation_lives(g, at);
     struct root_table row;
 
-    if (!table_at(g, table, at, &row))
+    if (!lifetime_row(&lives, table, &row))
         return no_table(ret);
     return rule(&row, generation_search(g, table, id, at, ret), at, ret);
 }
 
-int generation_resolve(const struct generation *g, uint32_t table, int64_t id, uint64_t at, struct found *ret,
-                       char *buf, size_t cap)
+int generation_resolve(const struct generation *g, uint32_t table, int64_t id, uint64_t at,
+                       struct part_query *q)
 {
-    struct root_table row;
-    int r = 0;
+    struct lifetimes lives = generation_lives(g, at);
+    int status = 0;
 
-    if (!table_at(g, table, at, &row))
-        return no_table(ret);
-    for (uint32_t i = 0; r == 0 && i < g->parts_count; i++) {
-        r = part_resolve(g->parts[i]->part, table, id, &ret->hit, buf, cap, &ret->location_len);
-        ret->part = i;
-    }
-    if (r < 0)
-        return r;
-    ret->located = r == 1;
-    if (r == 0 || ret->hit.seq > at) /* later parts have later rows */
-        nothing_found(ret);
-    else
-        ret->status = 1;
-    return rule(&row, ret->status == 1, at, ret);
+    for (size_t i = 0; status == 0 && i < g->parts_count; i++)
+        status = part_resolve(g->parts[i]->part, &lives, table, id, q);
+    if (status != 0)
+        return status;
+    return lifetime_is_there(&lives, table) ? SKADE_ENOSNAPSHOT : SKADE_ENOTABLE;
 }
 
 /* The record that ROW of TABLE names as its head; it must be one. */
@@ -374,9 +350,10 @@ static int named_head(const struct generation *g, uint32_t table, const struct r
 
 int generation_head(const struct generation *g, uint32_t table, uint64_t at, struct found *ret)
 {
+    struct lifetimes lives = generation_lives(g, at);
     struct root_table row;
 
-    if (!table_at(g, table, at, &row))
+    if (!lifetime_row(&lives, table, &row))
         return no_table(ret);
     if (row.head_seq <= at)
         return rule(&row, named_head(g, table, &row, ret), at, ret);
@@ -390,18 +367,20 @@ int generation_head(const struct generation *g, uint32_t table, uint64_t at, str
 int generation_as_of(const struct generation *g, uint32_t table, int64_t time_us, uint64_t at,
                      struct found *ret)
 {
+    struct lifetimes lives = generation_lives(g, at);
     struct root_table row;
 
-    if (!table_at(g, table, at, &row))
+    if (!lifetime_row(&lives, table, &row))
         return no_table(ret);
     return rule(&row, generation_search_as_of(g, table, time_us, at, ret), at, ret);
 }
 
 int generation_earliest(const struct generation *g, uint32_t table, uint64_t at, struct found *ret)
 {
+    struct lifetimes lives = generation_lives(g, at);
     struct root_table row;
 
-    if (!table_at(g, table, at, &row))
+    if (!lifetime_row(&lives, table, &row))
         return no_table(ret);
     return rule(&row, generation_search_earliest(g, table, at, ret), at, ret);
 }
@@ -415,94 +394,32 @@ int generation_location(const struct generation *g, const struct found *f, char 
 
 /* ---- a batch ------------------------------------------------------------------------------------------- */
 
-#define BATCH 256 /* queries between the rules before and the rules after */
-#define AHEAD 16  /* rows of tables are asked from memory so many queries before they are read */
-
-/* The rules for the queries of a batch, read once, before the parts are asked. */
-struct batch {
-    struct {
-        uint64_t watermark;
-        uint64_t retired_by;
-    } rule[BATCH];
-    bool asked[BATCH]; /* the others were answered elsewhere before */
-};
-
-/* Before: note the rules, sort out what has no table to ask about. */
-static void begin_query(const struct generation *g, struct batch *b, size_t i, struct part_query *q,
-                        uint64_t at)
+static struct part_query *query_at(const struct part_many *m, uint32_t number)
 {
-    struct root_table row;
-
-    b->asked[i] = q->status == PART_ASK;
-    if (!b->asked[i])
-        return;
-    if (!table_at(g, q->table, at, &row)) {
-        q->status = PART_ERROR;
-        q->error = SKADE_ENOTABLE;
-        return;
-    }
-    b->rule[i].watermark = row.watermark;
-    b->rule[i].retired_by = row.retired_by;
+    return (struct part_query *)(void *)((char *)m->first + number * m->stride);
 }
 
-static void begin_batch(const struct generation *g, struct batch *b, struct part_query *queries, size_t n,
-                        uint64_t at)
-{
-    for (size_t i = 0; i < n && i < AHEAD; i++)
-        root_prefetch_table(g->root, queries[i].table);
-    for (size_t i = 0; i < n; i++) {
-        if (i + AHEAD < n)
-            root_prefetch_table(g->root, queries[i + AHEAD].table);
-        begin_query(g, b, i, &queries[i], at);
-    }
-}
-
-/* Does the query's hit mean something?  A location that doesn't fit into the buffer is of a row that was
- * found. */
-static bool has_hit(const struct part_query *q)
-{
-    return q->status == PART_FOUND || (q->status == PART_ERROR && q->error == -ERANGE);
-}
-
-/* After: what found.status would be.  Returns the retiring event or 0. */
-static uint64_t end_query(const struct batch *b, size_t i, struct part_query *q, uint64_t at)
-{
-    int status = SKADE_ENOSNAPSHOT;
-
-    if (has_hit(q) && q->hit.seq <= at)
-        status = judge(b->rule[i].watermark, b->rule[i].retired_by, q->hit.seq, at);
-    else if (q->status == PART_ERROR && !has_hit(q))
-        return 0; /* no table, damage */
-    if (status == 1 && q->status == PART_ERROR)
-        return 0; /* -ERANGE */
-    q->error = status;
-    q->status = status == 1 ? PART_FOUND : status == SKADE_ENOSNAPSHOT ? PART_ASK : PART_ERROR;
-    return status == SKADE_EEXPIRED ? b->rule[i].retired_by : 0;
-}
-
-static void end_batch(const struct batch *b, struct part_query *queries, size_t n, uint64_t at,
-                      uint64_t *retired)
+/* Say of the first N of LIST, which are in no part, why they have no answer. */
+static void end_absent(const struct part_many *m, const uint32_t *list, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        if (!b->asked[i])
-            continue;
-        uint64_t retired_by = end_query(b, i, &queries[i], at);
-        if (retired)
-            retired[i] = retired_by;
+        struct part_query *q = query_at(m, list[i]);
+        q->status = lifetime_is_there(m->lives, q->table) ? SKADE_ENOSNAPSHOT : SKADE_ENOTABLE;
     }
 }
 
-void generation_find_many(const struct generation *g, struct part_query *queries, size_t n, uint64_t at,
-                          uint64_t *retired)
+size_t generation_resolve_many(const struct generation *g, void *first, size_t stride, uint32_t *list,
+                               size_t n, uint64_t at)
 {
-    struct batch b;
+    struct lifetimes lives = generation_lives(g, at);
+    uint32_t odd[GENERATION_MANY];
+    struct part_many many = { .first = first, .stride = stride, .lives = &lives, .odd = odd };
 
-    for (size_t done = 0; done < n; done += BATCH) {
-        struct part_query *q = queries + done;
-        size_t count = n - done < BATCH ? n - done : BATCH;
-        begin_batch(g, &b, q, count, at);
-        for (uint32_t i = 0; i < g->parts_count; i++)
-            part_find_many(g->parts[i]->part, q, count, i);
-        end_batch(&b, q, count, at, retired ? retired + done : NULL);
-    }
+    assert(n <= GENERATION_MANY);
+    for (size_t i = 0; i < g->parts_count && n > 0; i++)
+        n = part_resolve_many(g->parts[i]->part, &many, list, n);
+    end_absent(&many, list, n);
+    if (many.odd_count > 0)
+        memcpy(list + n, odd, many.odd_count * sizeof *list);
+    return n + many.odd_count;
 }

@@ -30,8 +30,9 @@ struct generation {
     unsigned refs; /* as above */
     uint64_t number;
     uint64_t epoch;
-    uint64_t covered;   /* commits up to here are in the parts */
-    uint64_t names_seq; /* names, drops, watermarks are right up to here */
+    uint64_t covered;       /* commits up to here are in the parts */
+    uint64_t names_seq;     /* names, drops, watermarks are right up to here */
+    struct lifetimes lives; /* of the newest moment; generation_lives() for others */
     struct segmap root_map;
     struct root *root;
     size_t parts_count;
@@ -57,8 +58,6 @@ struct found {
     int status; /* 1; SKADE_ENOTABLE, _ENOSNAPSHOT, _EEXPIRED; -EAGAIN: this generation can't tell */
     uint32_t part;
     uint64_t retired_by; /* SKADE_EEXPIRED */
-    bool located;        /* the location was written already; location_len is its length */
-    size_t location_len;
     struct part_hit hit; /* also with SKADE_EEXPIRED */
 };
 
@@ -67,10 +66,31 @@ struct found {
  * retirement is visible at AT, and -EAGAIN when it is younger than AT (an older watermark isn't known
  * here).  They return RET->status, or a negative error for damage. */
 int generation_find(const struct generation *g, uint32_t table, int64_t id, uint64_t at, struct found *ret);
-/* generation_find() and, with 1, the location to BUF: RET->located.  If location_len is more than CAP, nothing was
- * written.  With another status BUF may hold anything. */
-int generation_resolve(const struct generation *g, uint32_t table, int64_t id, uint64_t at, struct found *ret,
-                       char *buf, size_t cap);
+
+/* The rules for tables at AT. */
+static inline struct lifetimes generation_lives(const struct generation *g, uint64_t at)
+{
+    struct lifetimes lives = g->lives;
+    lives.at = at;
+    lives.plain_count = at >= g->names_seq ? lives.count : 0;
+    return lives;
+}
+
+/* generation_find(), and the whole answer to Q when the result is 1, -ERANGE or SKADE_EEXPIRED: see struct part_query.  With
+ * another result Q is left alone, but for what stands at its location. */
+int generation_resolve(const struct generation *g, uint32_t table, int64_t id, uint64_t at,
+                       struct part_query *q);
+
+#define GENERATION_MANY 256
+
+/*
+ * generation_resolve() for many, as a pipeline: query I is at FIRST + I * STRIDE bytes; those whose numbers are in LIST
+ * are asked, at most GENERATION_MANY.  Statuses are set.  Those that aren't 1, -ERANGE or SKADE_EEXPIRED have no answer:
+ * their numbers are left in LIST, in any order, and their count is returned.
+ */
+size_t generation_resolve_many(const struct generation *g, void *first, size_t stride, uint32_t *list,
+                               size_t n, uint64_t at);
+
 int generation_head(const struct generation *g, uint32_t table, uint64_t at, struct found *ret);
 int generation_as_of(const struct generation *g, uint32_t table, int64_t time_us, uint64_t at,
                      struct found *ret);
@@ -89,18 +109,5 @@ int generation_after(const struct generation *g, uint32_t table, uint64_t after,
 /* The location of a found commit to BUF, no NUL.  Its length, -ERANGE (*NEED), negative damage. */
 int generation_location(const struct generation *g, const struct found *f, char *buf, size_t cap,
                         size_t *need);
-
-/*
- * A batch: queries as part_find_many() takes them, over all parts, by the rules for tables as of AT.  Queries
- * whose status is not PART_ASK are left alone.  The others get in error what found.status would be, and as
- * status
- *
- *   PART_FOUND   error is 1; location and hit are there
- *   PART_ASK     error is SKADE_ENOSNAPSHOT: so the same array can be asked elsewhere next
- *   PART_ERROR   anything else, -ERANGE included (found, but location_len bytes are needed); with SKADE_EEXPIRED
- *                the hit is there, and retired[i] (RETIRED may be NULL) is the retiring event
- */
-void generation_find_many(const struct generation *g, struct part_query *queries, size_t n, uint64_t at,
-                          uint64_t *retired);
 
 #endif

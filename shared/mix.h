@@ -36,10 +36,11 @@ static inline uint64_t unmix64(uint64_t x)
     return x ^ x >> 30 ^ x >> 60;
 }
 
-/* What the ids of TABLE are combined with in a log of SEED. */
+/* What the ids of TABLE are combined with in a log of SEED.  Multiples of the golden ratio: any two differ in their upper
+ * bits, so that neither equal ids nor counted ones of different tables meet before they are mixed. */
 static inline uint64_t mix_table(uint32_t table, uint64_t seed)
 {
-    return mix64(seed + (table + 1ull) * 0x9e3779b97f4a7c15ull);
+    return seed + (table + 1ull) * 0x9e3779b97f4a7c15ull;
 }
 
 static inline int64_t key_of(uint32_t table, int64_t id, uint64_t seed)

@@ -198,20 +198,31 @@ int part_find(const struct part *p, uint32_t table, int64_t id, struct part_hit 
     return p->kernel->find(p, table, id, ret);
 }
 
-int part_resolve(const struct part *p, uint32_t table, int64_t id, struct part_hit *ret, char *buf,
-                 size_t cap, size_t *len)
-{
-    return p->kernel->resolve(p, table, id, ret, buf, cap, len);
-}
-
 int part_find_by_tree(const struct part *p, uint32_t table, int64_t id, struct part_hit *ret)
 {
     return p->kernel->find_by_tree(p, table, id, ret);
 }
 
-void part_find_many(const struct part *p, struct part_query *queries, size_t n, uint32_t part_no)
+int part_resolve(const struct part *p, const struct lifetimes *lives, uint32_t table, int64_t id,
+                 struct part_query *q)
 {
-    p->kernel->find_many(p, queries, n, part_no);
+    return p->kernel->resolve(p, lives, table, id, q);
+}
+
+int part_resolve_by_tree(const struct part *p, const struct lifetimes *lives, uint32_t table, int64_t id,
+                         struct part_query *q)
+{
+    return p->kernel->resolve_by_tree(p, lives, table, id, q);
+}
+
+size_t part_resolve_many(const struct part *p, struct part_many *m, uint32_t *list, size_t n)
+{
+    return p->kernel->resolve_many(p, m, list, n);
+}
+
+size_t part_resolve_many_by_tree(const struct part *p, struct part_many *m, uint32_t *list, size_t n)
+{
+    return p->kernel->resolve_many_by_tree(p, m, list, n);
 }
 
 /* ---- by ref ---------------------------------------------------------------------------------------------- */

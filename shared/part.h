@@ -59,10 +59,67 @@ struct part_hit {
 /* The commit that introduced ID of TABLE.  1 found, 0 not in this part, negative damaged. */
 int part_find(const struct part *p, uint32_t table, int64_t id, struct part_hit *ret);
 
-/* part_find() and part_location() in one go, so that what the location needs is fetched while the row is.  1 and *LEN, the
- * location's length; when that is more than CAP nothing is written to BUF.  0, negative. */
-int part_resolve(const struct part *p, uint32_t table, int64_t id, struct part_hit *ret, char *buf,
-                 size_t cap, size_t *len);
+/*
+ * A question by id and its answer, in the caller's own memory: what users of libskadeclient know as struct skade_answer,
+ * so that nothing is copied on the way from a row to them.
+ *
+ * Answers are complete: the location ends with a NUL, for which location_cap has room too, and what a status has no
+ * value for is 0.  Nothing behind the NUL is written.  Statuses:
+ *
+ *      1                    seq, time_us, flags, location, location_len
+ *      -ERANGE              the same, but the location doesn't fit: location_len is its length
+ *      SKADE_EEXPIRED       seq, time_us, flags, retired_by
+ *
+ * With any other outcome the answer is left alone, but for what stands at location.
+ */
+struct part_query {
+    uint32_t size; /* the caller's */
+    uint32_t location_cap;
+    char *location;
+    uint32_t table;
+    int32_t status;
+    int64_t id;
+    uint64_t seq;
+    int64_t time_us;
+    uint64_t retired_by;
+    uint32_t location_len;
+    uint32_t flags; /* enum part_answer_flag */
+} __attribute__((may_alias));
+SIZE(part_query, 64);
+
+enum part_answer_flag { PART_WITH_SNAPSHOT = 1, PART_FROM_MAP = 2 };
+
+struct lifetimes;
+
+/*
+ * Answer Q: where is ID of TABLE, by the rules LIVES for its tables (NULL: there are none; lifetime.h).  Row and location
+ * are fetched together.  Returns what Q's status is then; or, with Q left alone, 0 not in this part,
+ * SKADE_ENOSNAPSHOT (it is younger than the moment, and so are the rows of later parts), SKADE_ENOTABLE, -EAGAIN (the
+ * rules can't tell), SKADE_EDAMAGED.
+ */
+int part_resolve(const struct part *p, const struct lifetimes *lives, uint32_t table, int64_t id,
+                 struct part_query *q);
+
+/* Many questions: query I is at FIRST + I * STRIDE bytes. */
+struct part_many {
+    void *first;
+    size_t stride;
+    const struct lifetimes *lives; /* as in part_resolve() */
+    uint32_t *odd; /* room for all: numbers of queries whose status is set, but none that has an answer */
+    size_t odd_count;
+};
+
+/*
+ * part_resolve() for the N queries of M whose numbers are in LIST, as a software pipeline over the whole lookup.  Statuses
+ * are set, but for the queries that aren't in P: their numbers are put into LIST, in any order, and their count is
+ * returned, so that a batch can go from part to part.  Those that end without an answer are appended to M's odd ones.
+ */
+size_t part_resolve_many(const struct part *p, struct part_many *m, uint32_t *list, size_t n);
+
+/* The same two through the tree alone; for tests and the benchmark. */
+int part_resolve_by_tree(const struct part *p, const struct lifetimes *lives, uint32_t table, int64_t id,
+                         struct part_query *q);
+size_t part_resolve_many_by_tree(const struct part *p, struct part_many *m, uint32_t *list, size_t n);
 
 /* part_find() through the tree alone; for tests and the benchmark. */
 int part_find_by_tree(const struct part *p, uint32_t table, int64_t id, struct part_hit *ret);
@@ -89,26 +146,6 @@ int part_record(const struct part *p, uint32_t ref, struct part_hit *ret);
 /* Write the location of record REF to BUF (CAP bytes, no terminator); nothing behind it is touched.  Its length, or
  * -ERANGE when CAP is too small (*NEED, if not NULL, is the length), or negative damaged. */
 int part_location(const struct part *p, uint32_t ref, char *buf, size_t cap, size_t *need);
-
-/* One question of a batch: in: table, id, location/cap (a buffer of the caller's); out: the rest.  Questions whose
- * status is not PART_ASK are skipped, so that a batch can go from part to part. */
-enum part_status { PART_ASK = 0, PART_FOUND = 1, PART_ERROR = 2 /* error says which */ };
-struct part_query {
-    uint32_t table;
-    int32_t status; /* enum part_status */
-    int64_t id;
-    char *location;
-    uint32_t location_cap;
-    uint32_t location_len; /* also with error -ERANGE: what is needed */
-    int32_t error;
-    uint32_t part; /* the caller's: which part found it; set to PART_NO by part_find_many() */
-    struct part_hit hit;
-};
-
-/* Answer the N queries that still have PART_ASK, as a software pipeline over the whole lookup, location included.  A
- * query whose id isn't in P keeps PART_ASK.  One query alone is answered faster than by part_find() and
- * part_location(). */
-void part_find_many(const struct part *p, struct part_query *queries, size_t n, uint32_t part_no);
 
 /* ---- instruction sets ------------------------------------------------------------------------------------------ */
 

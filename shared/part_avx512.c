@@ -29,6 +29,16 @@ static inline char *copy_text(char *dst, const char *src, size_t len)
     return dst + len;
 }
 
+static inline void copy_32(char *dst, const char *src)
+{
+    _mm256_storeu_si256((void *)dst, _mm256_loadu_si256((const void *)src));
+}
+
+static inline void copy_64(char *dst, const char *src)
+{
+    _mm512_storeu_si512((void *)dst, _mm512_loadu_si512((const void *)src));
+}
+
 #include "part_x86.h"
 
 #include "part_kernel.h"

@@ -6,6 +6,7 @@
  *      static unsigned node_rank(const struct stree64_node *node, int64_t q);         number of keys < q
  *      static unsigned equal_keys(const struct part_block *block, int64_t key);       a bit for each slot with KEY
  *      static size_t render(...);                                                     as template_render()
+ *      static size_t put_usual(...);                                                  the usual location, see below
  *
  * and export a struct part_kernel of what is here.  All give the same answers.  Everything is static: code that was
  * compiled for a better processor must not be taken by the linker for another file's.
@@ -17,7 +18,7 @@
 
 /* Queries per stage of a batch.  More lines than a core keeps in flight (about 20) would only wait for each other;
  * found by bench_part. */
-#define GROUP 8
+#define GROUP 16
 
 /* Fewer queries than this aren't worth a pipeline. */
 #define FEW 4
@@ -28,6 +29,14 @@ static inline void prefetch_block(const struct part_block *block)
 {
     for (size_t i = 0; i < sizeof *block; i += CACHE_LINE)
         __builtin_prefetch((const char *)block + i);
+}
+
+/* The table of INDEX, which needs not be one. */
+static inline void prefetch_table(const struct part *p, uint32_t index)
+{
+    uintptr_t table = (uintptr_t)p->tables + index * sizeof(struct part_table);
+    __builtin_prefetch((const void *)table);
+    __builtin_prefetch((const void *)(table + CACHE_LINE));
 }
 
 /* The slot of BLOCK that has KEY and TABLE, or -1.  Other tables may have the same key. */
@@ -115,7 +124,7 @@ static inline uint32_t find_ref(const struct part *p, int64_t key, uint32_t tabl
     return PART_NO_REF;
 }
 
-/* ---- one question ---------------------------------------------------------------------------------------- */
+/* ---- a row as an answer ------------------------------------------------------------------------------------- */
 
 static inline int answer_one(const struct part *p, uint32_t ref, int64_t id, struct part_hit *ret)
 {
@@ -128,30 +137,118 @@ static inline int answer_one(const struct part *p, uint32_t ref, int64_t id, str
     return 1;
 }
 
+/* What the batch or the question is about, besides the query. */
+struct asking {
+    const struct part *part;
+    const struct lifetimes *lives; /* NULL: none */
+    uint64_t newest;               /* relative sequence that rows may have, from 1 */
+};
+
+static inline struct asking asking_of(const struct part *p, const struct lifetimes *lives)
+{
+    uint64_t from = p->header.seg.from_seq;
+    uint64_t at = lives ? lives->at : SEQ_MAX;
+    /* If all rows are younger than the moment, each is found to be so by itself. */
+    uint64_t span = at - from < p->span ? at - from : p->span;
+    return (struct asking){ p, lives, at >= from ? span : 0 };
+}
+
+static inline bool is_plain(const struct lifetimes *lives, uint32_t table)
+{
+    return !lives || lifetime_is_plain(lives, table);
+}
+
+static int judge(const struct lifetimes *lives, uint32_t table, uint64_t seq, uint64_t *retired_by)
+{
+    struct root_table row;
+    if (!lives)
+        return 1;
+    if (!lifetime_row(lives, table, &row))
+        return SKADE_ENOTABLE;
+    int status = lifetime_judge(&row, seq, lives->at);
+    *retired_by = status == SKADE_EEXPIRED ? row.retired_by : 0;
+    return status;
+}
+
+static inline uint32_t answer_flags(uint32_t word)
+{
+    _Static_assert(PART_HAS_SNAPSHOT >> 29 == PART_WITH_SNAPSHOT, "the bit is moved");
+    return PART_FROM_MAP | (word & PART_HAS_SNAPSHOT) >> 29;
+}
+
+/* Write the location of R to Q.  1, -ERANGE, damaged. */
+static int answer_location(const struct part *p, const struct record *r, uint32_t index, struct part_query *q,
+                           size_t *len)
+{
+    size_t room = q->location_cap > 0 ? q->location_cap - 1 : 0;
+    int written = part_record_location(p, r, index, q->location, room, len, render);
+    if (written < 0)
+        return written;
+    return q->location_cap > 0 ? 1 : -ERANGE;
+}
+
+/* Any row at all. */
+static __attribute__((noinline)) int answer_any(const struct asking *a, const struct part_block *block,
+                                                unsigned slot, uint32_t index, struct part_query *q)
+{
+    const struct part *p = a->part;
+    struct record record;
+    uint64_t retired_by = 0;
+    size_t len = 0;
+    if (!part_block_record(p, block, slot, 0, &record))
+        return SKADE_EDAMAGED;
+    uint64_t seq = p->header.seg.from_seq + record.seq;
+    int status = judge(a->lives, record.table, seq, &retired_by);
+    if (status == 1)
+        status = answer_location(p, &record, index, q, &len);
+    if (status != 1 && status != -ERANGE && status != SKADE_EEXPIRED)
+        return status;
+    q->status = status;
+    q->seq = seq;
+    q->time_us = record.time_us;
+    q->retired_by = retired_by;
+    q->location_len = (uint32_t)len;
+    q->flags = answer_flags(record.word);
+    if (q->location_cap > 0)
+        q->location[status == 1 ? len : 0] = 0;
+    return status;
+}
+
+/* The row in SLOT of BLOCK, of TABLE, which has INDEX, answers Q.  Nearly all rows are young enough, of tables without
+ * retirements, and have locations of the usual kind that fit. */
+static inline __attribute__((always_inline)) int answer_row(const struct asking *a,
+                                                            const struct part_block *block, unsigned slot,
+                                                            uint32_t table, uint32_t index, bool plain,
+                                                            struct part_query *q)
+{
+    const struct part *p = a->part;
+    const uint8_t *row = (const uint8_t *)&block->row[slot];
+    uint32_t word = load_u32(row + offsetof(struct part_row, word));
+    uint32_t seq = load_u32(row + offsetof(struct part_row, seq));
+    uint64_t time = load_u64(row + offsetof(struct part_row, time)) & PART_TIME_MAX;
+    if (__builtin_expect(!plain || seq - 1 >= a->newest || word & PART_ESCAPE, 0))
+        return answer_any(a, block, slot, index, q);
+    size_t len = put_usual(&p->tables[index], table, word & PART_NUMBER,
+                           row + offsetof(struct part_row, tail), q->location, q->location_cap);
+    if (__builtin_expect(len == 0, 0))
+        return answer_any(a, block, slot, index, q);
+    q->location[len] = 0;
+    q->status = 1;
+    q->seq = p->header.seg.from_seq + seq;
+    q->time_us = (int64_t)((uint64_t)p->header.time_base + time);
+    q->retired_by = 0;
+    q->location_len = (uint32_t)len;
+    q->flags = answer_flags(word);
+    return 1;
+}
+
+/* ---- one question ---------------------------------------------------------------------------------------- */
+
 static int kernel_find(const struct part *p, uint32_t table, int64_t id, struct part_hit *ret)
 {
     if (part_table_index(p, table) == PART_NO_TABLE)
         return 0;
     return answer_one(p, find_ref(p, key_of(table, id, p->header.seg.seed), table), id, ret);
-}
-
-/* Once more without functions between, since nearly every question is this one. */
-static int kernel_resolve(const struct part *p, uint32_t table, int64_t id, struct part_hit *ret, char *buf,
-                          size_t cap, size_t *len)
-{
-    struct record record;
-    uint32_t index = part_table_index(p, table);
-    if (index == PART_NO_TABLE)
-        return 0;
-    __builtin_prefetch(&p->tables[index]);
-    uint32_t ref = find_ref(p, key_of(table, id, p->header.seg.seed), table);
-    if (ref == PART_NO_REF)
-        return 0;
-    if (!part_block_record(p, &p->blocks[ref / PART_SLOTS], ref % PART_SLOTS, id, &record))
-        return SKADE_EDAMAGED;
-    part_hit_of(p, ref, &record, ret);
-    int r = part_record_location(p, &record, index, buf, cap, len, render);
-    return r < 0 && r != -ERANGE ? r : 1;
 }
 
 static int kernel_find_by_tree(const struct part *p, uint32_t table, int64_t id, struct part_hit *ret)
@@ -161,25 +258,59 @@ static int kernel_find_by_tree(const struct part *p, uint32_t table, int64_t id,
     return answer_one(p, find_by_tree(p, key_of(table, id, p->header.seg.seed), table), id, ret);
 }
 
+static inline __attribute__((always_inline)) int resolve(const struct part *p, const struct lifetimes *lives,
+                                                         uint32_t table, int64_t id, struct part_query *q,
+                                                         bool by_tree)
+{
+    struct asking a = asking_of(p, lives);
+    int64_t key = key_of(table, id, p->header.seg.seed);
+    if (!by_tree)
+        prefetch_block(&p->blocks[key_home(key, p->header.homes)]);
+    uint32_t index = part_table_index(p, table);
+    if (index == PART_NO_TABLE)
+        return 0;
+    prefetch_table(p, index);
+    uint32_t ref = by_tree ? find_by_tree(p, key, table) : find_ref(p, key, table);
+    if (ref == PART_NO_REF)
+        return 0;
+    return answer_row(&a, &p->blocks[ref / PART_SLOTS], ref % PART_SLOTS, table, index,
+                      is_plain(lives, table), q);
+}
+
+static int kernel_resolve(const struct part *p, const struct lifetimes *lives, uint32_t table, int64_t id,
+                          struct part_query *q)
+{
+    return resolve(p, lives, table, id, q, false);
+}
+
+static int kernel_resolve_by_tree(const struct part *p, const struct lifetimes *lives, uint32_t table,
+                                  int64_t id, struct part_query *q)
+{
+    return resolve(p, lives, table, id, q, true);
+}
+
 /* ---- a batch --------------------------------------------------------------------------------------------------
  *
  * Queries go through three stages, a group at a time, and each stage asks memory for what the next one reads:
  *
- *      ask      key, home           ->  the line of the home's keys, the table
- *      match    slot                ->  the lines of the row, the table's prefix; or the neighbour, for the few whose
- *                                       row may stand there
- *      finish   row, location
+ *      ask      key, home           ->  the line of the home's keys, the table; its rules, if it has any
+ *      match    slot                ->  the lines of the row; or the neighbour, for the few whose row may stand there
+ *      finish   row, location, straight into the caller's memory
  *
  * While one group waits for memory the next is worked on.  What goes on to the next stage is appended without a
- * branch (write, then count or don't), so that a mix of hits and misses costs no mispredictions.
+ * branch (write, then count or don't), so that a mix of hits and misses costs no mispredictions.  What isn't here is
+ * appended to the list that the numbers were taken from: behind where they are read there is always room.
  */
 
 struct lane {
     struct part_query *query;
-    const struct part_block *block; /* the home, or its neighbour */
+    const struct part_block *block; /* the home, or its neighbour; by the tree, the leaf */
     int64_t key;
-    uint32_t table; /* index */
+    uint32_t table; /* number */
+    uint32_t index;
+    uint32_t number; /* of the query */
     uint32_t slot;
+    bool plain;
 };
 
 struct group {
@@ -191,49 +322,76 @@ struct group {
     struct lane *astray_lane[GROUP];
 };
 
-static inline __attribute__((always_inline)) void finish_query(const struct part *p, struct part_query *q,
-                                                               const struct part_block *block, unsigned slot,
-                                                               uint32_t table, uint32_t part_no)
+struct batch {
+    struct asking asking;
+    struct part_many *many;
+    uint32_t *list;
+    size_t n;
+    size_t read;   /* of the list */
+    size_t absent; /* written to it */
+};
+
+/* The leaves of all lanes: a level at a time, so that memory works for all of them. */
+static inline void descend(const struct part *p, struct group *g)
 {
-    struct record record;
-    size_t len = 0;
-    int r = SKADE_EDAMAGED;
-    if (part_block_record(p, block, slot, q->id, &record)) {
-        part_hit_of(p, (uint32_t)((uint64_t)(block - p->blocks) * PART_SLOTS + slot), &record, &q->hit);
-        r = part_record_location(p, &record, table, q->location, q->location_cap, &len, render);
+    const struct stree64_shape *shape = &p->tree.shape;
+    uint64_t at[GROUP] = { 0 };
+    for (uint32_t level = 0; level < shape->height; level++) {
+        const struct stree64_node *nodes = &p->tree.nodes[shape->first[level]];
+        bool last = level + 1 == shape->height;
+        const char *below =
+            last ? (const char *)p->blocks : (const char *)&p->tree.nodes[shape->first[level + 1]];
+        size_t stride = last ? sizeof(struct part_block) : sizeof(struct stree64_node);
+        for (size_t i = 0; i < g->asked; i++) {
+            at[i] = stree64_child(shape, level, at[i], node_rank(&nodes[at[i]], g->lane[i].key));
+            __builtin_prefetch(below + at[i] * stride);
+        }
     }
-    q->part = part_no;
-    q->location_len = (uint32_t)len;
-    q->status = r < 0 ? PART_ERROR : PART_FOUND;
-    q->error = r < 0 ? r : 0;
+    for (size_t i = 0; i < g->asked; i++)
+        g->lane[i].block = &p->blocks[at[i]];
 }
 
-/* Take up to a group of queries that still ask; returns the first one that wasn't looked at. */
-static inline size_t ask(const struct part *p, struct part_query *queries, size_t at, size_t n,
-                         struct group *g)
+/* Take up a group of queries. */
+static __attribute__((noinline)) void ask(struct batch *b, struct group *g, bool by_tree)
 {
+    const struct part *p = b->asking.part;
+    const struct lifetimes *lives = b->asking.lives;
+    uint32_t *list = b->list;
     size_t count = 0;
-    for (; at < n && count < GROUP; at++) {
-        struct part_query *q = &queries[at];
+    size_t read = b->read;
+    size_t absent = b->absent;
+    for (; read < b->n && count < GROUP; read++) {
         struct lane *lane = &g->lane[count];
-        lane->query = q;
-        lane->table = part_table_index(p, q->table);
-        lane->key = key_of(q->table, q->id, p->header.seg.seed);
-        lane->block = &p->blocks[key_home(lane->key, p->header.homes)];
-        __builtin_prefetch(lane->block);
-        /* There may be no such table; asking for memory that isn't there is harmless, pointing at it isn't. */
-        __builtin_prefetch((const void *)((uintptr_t)p->tables + lane->table * sizeof(struct part_table)));
-        count += (unsigned)(q->status == PART_ASK) & (unsigned)(lane->table != PART_NO_TABLE);
+        uint32_t number = list[read];
+        struct part_query *q =
+            (struct part_query *)(void *)((char *)b->many->first + number * b->many->stride);
+        uint32_t table = q->table;
+        int64_t key = key_of(table, q->id, p->header.seg.seed);
+        const struct part_block *block = &p->blocks[key_home(key, p->header.homes)];
+        if (!by_tree)
+            __builtin_prefetch(block);
+        uint32_t index = part_table_index(p, table);
+        prefetch_table(p, index); /* if there is none: asking for memory that isn't there is harmless */
+        bool plain = is_plain(lives, table);
+        if (!plain)
+            lifetime_prefetch(lives, table);
+        *lane = (struct lane){ .query = q,
+                               .block = block,
+                               .key = key,
+                               .table = table,
+                               .index = index,
+                               .number = number,
+                               .plain = plain };
+        list[absent] = number;
+        bool known = index != PART_NO_TABLE;
+        absent += !known;
+        count += known;
     }
+    b->read = read;
+    b->absent = absent;
     g->asked = count;
-    return at;
-}
-
-static inline void prefetch_prefix(const struct part *p, uint32_t table)
-{
-    uintptr_t prefix = (uintptr_t)p->texts + p->tables[table].prefix_off;
-    __builtin_prefetch((const void *)prefix);
-    __builtin_prefetch((const void *)(prefix + CACHE_LINE));
+    if (by_tree)
+        descend(p, g);
 }
 
 static inline void prefetch_row(const struct part_row *row)
@@ -252,8 +410,11 @@ static inline void go_astray(const struct part *p, struct lane *lane)
     prefetch_block(lane->block);
 }
 
-static inline void match(const struct part *p, struct group *g)
+/* A key that isn't in its leaf is nowhere; one that isn't at home may be next door. */
+static __attribute__((noinline)) void match(struct batch *b, struct group *g, bool by_tree)
 {
+    uint32_t *list = b->list;
+    size_t absent = b->absent;
     size_t found = 0;
     size_t astray = 0;
     for (size_t i = 0; i < g->asked; i++) {
@@ -263,88 +424,128 @@ static inline void match(const struct part *p, struct group *g)
         unsigned equal = equal_keys(block, lane->key) & marks & PART_USED;
         lane->slot = (uint32_t)__builtin_ctz(equal | 1u << (PART_SLOTS - 1));
         prefetch_row(&block->row[lane->slot]);
-        prefetch_prefix(p, lane->table);
         g->found_lane[found] = lane;
         found += equal != 0;
+        unsigned elsewhere =
+            by_tree ? 0 : may_be_before(block, marks, lane->key) | may_be_ahead(block, marks, lane->key);
         g->astray_lane[astray] = lane;
-        unsigned elsewhere = may_be_before(block, marks, lane->key) | may_be_ahead(block, marks, lane->key);
         astray += elsewhere & (unsigned)(equal == 0);
+        list[absent] = lane->number;
+        absent += (elsewhere ^ 1) & (unsigned)(equal == 0);
     }
+    b->absent = absent;
     for (size_t i = 0; i < astray; i++)
-        go_astray(p, g->astray_lane[i]);
+        go_astray(b->asking.part, g->astray_lane[i]);
     g->found = found;
     g->astray = astray;
 }
 
-/* Search alone, from the home on. */
-static __attribute__((noinline)) void finish_alone(const struct part *p, struct part_query *q, uint32_t table,
-                                                   uint32_t part_no)
+/* STATUS is what a lane's row made of its query; 0: there was none. */
+static inline void settle(struct batch *b, const struct lane *lane, int status)
 {
-    uint32_t ref = find_ref(p, key_of(q->table, q->id, p->header.seg.seed), q->table);
-    if (ref != PART_NO_REF)
-        finish_query(p, q, &p->blocks[ref / PART_SLOTS], ref % PART_SLOTS, table, part_no);
+    if (__builtin_expect(status == 1, 1))
+        return;
+    if (status == 0) {
+        b->list[b->absent++] = lane->number;
+        return;
+    }
+    lane->query->status = status;
+    if (status != -ERANGE && status != SKADE_EEXPIRED)
+        b->many->odd[b->many->odd_count++] = lane->number;
 }
 
-/* A row of another table has the same key, or the neighbour isn't the place either: then search from the home on. */
-static inline void finish(const struct part *p, const struct group *g, uint32_t part_no)
+static inline __attribute__((always_inline)) void finish_row(struct batch *b, const struct lane *lane,
+                                                             const struct part_block *block, unsigned slot)
+{
+    settle(b, lane, answer_row(&b->asking, block, slot, lane->table, lane->index, lane->plain, lane->query));
+}
+
+/* Search alone, from the home on: a row of another table has the same key, or the neighbour isn't the place either. */
+static __attribute__((noinline)) void finish_alone(struct batch *b, const struct lane *lane, bool by_tree)
+{
+    const struct part *p = b->asking.part;
+    uint32_t ref = by_tree ? find_by_tree(p, lane->key, lane->table) : find_ref(p, lane->key, lane->table);
+    const struct part_block *block = &p->blocks[ref / PART_SLOTS];
+    settle(b, lane,
+           ref == PART_NO_REF ? 0
+                              : answer_any(&b->asking, block, ref % PART_SLOTS, lane->index, lane->query));
+}
+
+static __attribute__((noinline)) void finish(struct batch *b, const struct group *g, bool by_tree)
 {
     for (size_t i = 0; i < g->found; i++) {
         const struct lane *lane = g->found_lane[i];
-        if (load_u32(lane->block->row[lane->slot].table) == lane->query->table)
-            finish_query(p, lane->query, lane->block, lane->slot, lane->table, part_no);
+        if (__builtin_expect(load_u32(lane->block->row[lane->slot].table) == lane->table, 1))
+            finish_row(b, lane, lane->block, lane->slot);
         else
-            finish_alone(p, lane->query, lane->table, part_no);
+            finish_alone(b, lane, by_tree);
     }
     for (size_t i = 0; i < g->astray; i++) {
         const struct lane *lane = g->astray_lane[i];
-        int slot = find_slot(lane->block, lane->block->marks, lane->key, lane->query->table);
+        int slot = find_slot(lane->block, lane->block->marks, lane->key, lane->table);
         if (slot >= 0)
-            finish_query(p, lane->query, lane->block, (unsigned)slot, lane->table, part_no);
+            finish_row(b, lane, lane->block, (unsigned)slot);
         else
-            finish_alone(p, lane->query, lane->table, part_no);
+            finish_alone(b, lane, by_tree);
     }
 }
 
 /* Too few to overlap: answer one after the other. */
-static void find_few(const struct part *p, struct part_query *queries, size_t n, uint32_t part_no)
+static void resolve_few(struct batch *b, bool by_tree)
 {
-    for (struct part_query *q = queries; q < queries + n; q++) {
-        uint32_t table = part_table_index(p, q->table);
-        if (q->status != PART_ASK || table == PART_NO_TABLE)
-            continue;
-        prefetch_prefix(p, table);
-        finish_alone(p, q, table, part_no);
+    const struct asking *a = &b->asking;
+    for (; b->read < b->n; b->read++) {
+        struct lane lane = { .number = b->list[b->read] };
+        lane.query = (struct part_query *)(void *)((char *)b->many->first + lane.number * b->many->stride);
+        settle(b, &lane, resolve(a->part, a->lives, lane.query->table, lane.query->id, lane.query, by_tree));
     }
 }
 
-static void kernel_find_many(const struct part *p, struct part_query *queries, size_t n, uint32_t part_no)
+static inline __attribute__((always_inline)) void roll(struct batch *b, bool by_tree)
 {
-    if (n < FEW) {
-        find_few(p, queries, n, part_no);
-        return;
-    }
     struct group groups[3];
     struct group *asked = &groups[0];
     struct group *matched = &groups[1];
     struct group *finished = &groups[2];
     asked->asked = matched->found = matched->astray = 0;
-    size_t at = 0;
     do {
         /* Who was finished is asked next. */
         struct group *free = finished;
         finished = matched;
         matched = asked;
         asked = free;
-        finish(p, finished, part_no);
-        match(p, matched);
-        at = ask(p, queries, at, n, asked);
-    } while (at < n || asked->asked + matched->found + matched->astray > 0);
+        finish(b, finished, by_tree);
+        match(b, matched, by_tree);
+        ask(b, asked, by_tree);
+    } while (b->read < b->n || asked->asked + matched->found + matched->astray > 0);
+}
+
+static inline __attribute__((always_inline)) size_t resolve_many(const struct part *p, struct part_many *m,
+                                                                 uint32_t *list, size_t n, bool by_tree)
+{
+    struct batch b = { .asking = asking_of(p, m->lives), .many = m, .list = list, .n = n };
+    if (n < FEW)
+        resolve_few(&b, by_tree);
+    else
+        roll(&b, by_tree);
+    return b.absent;
+}
+
+static size_t kernel_resolve_many(const struct part *p, struct part_many *m, uint32_t *list, size_t n)
+{
+    return resolve_many(p, m, list, n, false);
+}
+
+static size_t kernel_resolve_many_by_tree(const struct part *p, struct part_many *m, uint32_t *list, size_t n)
+{
+    return resolve_many(p, m, list, n, true);
 }
 
 #define PART_KERNEL(which)                                                                                 \
     {                                                                                                      \
-        .isa = which, .find = kernel_find, .resolve = kernel_resolve, .find_by_tree = kernel_find_by_tree, \
-        .find_many = kernel_find_many, .render = render, .leaf = tree_leaf                                 \
+        .isa = which, .find = kernel_find, .find_by_tree = kernel_find_by_tree, .resolve = kernel_resolve, \
+        .resolve_by_tree = kernel_resolve_by_tree, .resolve_many = kernel_resolve_many,                    \
+        .resolve_many_by_tree = kernel_resolve_many_by_tree, .render = render, .leaf = tree_leaf           \
     }
 
 #endif

@@ -257,7 +257,7 @@ static int measure_heap(struct part_plan *plan)
     return r;
 }
 
-/* ---- texts: each prefix and suffix once ------------------------------------------------------------------ */
+/* ---- texts that don't fit into their tables: each once --------------------------------------------------- */
 
 static int texts_init(struct plan_texts *texts, size_t count)
 {
@@ -313,6 +313,8 @@ static int collect_texts(struct part_plan *plan)
     int r = texts_init(&plan->texts, plan->table_count * 2);
     for (size_t i = 0; r == 0 && i < plan->table_count; i++) {
         struct plan_table *t = &plan->tables[i];
+        if (part_text_fits(t->template.prefix_len, t->template.suffix_len))
+            continue;
         r = texts_add(&plan->texts, t->template.prefix, t->template.prefix_len, &t->prefix_off);
         if (r == 0)
             r = texts_add(&plan->texts, t->template.suffix, t->template.suffix_len, &t->suffix_off);
@@ -600,6 +602,10 @@ static int fill_table(struct filling *f, uint32_t index, struct part_table *ret)
                                 .heads_first = t->heads_first,
                                 .heads_count = t->heads_count,
                                 .head = newest };
+    if (part_text_fits(ret->prefix_len, ret->suffix_len)) {
+        memcpy(ret->text, t->template.prefix, ret->prefix_len);
+        memcpy(ret->text + ret->prefix_len, t->template.suffix, ret->suffix_len);
+    }
     return 0;
 }
 

@@ -25,6 +25,14 @@ static inline size_t render(const struct template *t, uint32_t number, const uin
     return template_render(t, number, uuid, dst, cap);
 }
 
+/* Nothing is usual without vectors. */
+static inline size_t put_usual(const struct part_table *t, uint32_t table, uint32_t number,
+                               const uint8_t uuid[16], char *dst, size_t cap)
+{
+    (void)t, (void)table, (void)number, (void)uuid, (void)dst, (void)cap;
+    return 0;
+}
+
 #include "part_kernel.h"
 
 const struct part_kernel part_kernel_scalar = PART_KERNEL(PART_SCALAR);

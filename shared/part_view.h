@@ -8,6 +8,7 @@
 #ifndef SKADE_PART_VIEW_H
 #define SKADE_PART_VIEW_H
 
+#include "lifetime.h"
 #include "mix.h"
 #include "part.h"
 #include "template.h"
@@ -25,10 +26,13 @@ typedef size_t part_render(const struct template *t, uint32_t number, const uint
 struct part_kernel {
     enum part_isa isa;
     int (*find)(const struct part *p, uint32_t table, int64_t id, struct part_hit *ret);
-    int (*resolve)(const struct part *p, uint32_t table, int64_t id, struct part_hit *ret, char *buf,
-                   size_t cap, size_t *len);
     int (*find_by_tree)(const struct part *p, uint32_t table, int64_t id, struct part_hit *ret);
-    void (*find_many)(const struct part *p, struct part_query *queries, size_t n, uint32_t part_no);
+    int (*resolve)(const struct part *p, const struct lifetimes *lives, uint32_t table, int64_t id,
+                   struct part_query *q);
+    int (*resolve_by_tree)(const struct part *p, const struct lifetimes *lives, uint32_t table, int64_t id,
+                           struct part_query *q);
+    size_t (*resolve_many)(const struct part *p, struct part_many *m, uint32_t *list, size_t n);
+    size_t (*resolve_many_by_tree)(const struct part *p, struct part_many *m, uint32_t *list, size_t n);
     part_render *render;
     uint64_t (*leaf)(const struct stree64 *tree, int64_t q);
 };
@@ -128,13 +132,18 @@ static inline bool part_template(const struct part *p, uint64_t index, uint32_t 
     const struct part_table *t = &p->tables[index];
     uint32_t prefix_off = t->prefix_off;
     uint32_t suffix_off = t->suffix_off;
-    ret->prefix = p->texts + prefix_off;
-    ret->suffix = p->texts + suffix_off;
     ret->prefix_len = t->prefix_len;
     ret->suffix_len = t->suffix_len;
     ret->shape = t->shape;
     ret->width = t->width;
     ret->separator = (char)t->separator;
+    if (part_text_fits(ret->prefix_len, ret->suffix_len)) {
+        ret->prefix = t->text;
+        ret->suffix = t->text + ret->prefix_len;
+        return t->number == number;
+    }
+    ret->prefix = p->texts + prefix_off;
+    ret->suffix = p->texts + suffix_off;
     return t->number == number && (uint64_t)prefix_off + ret->prefix_len <= p->header.texts.count &&
            (uint64_t)suffix_off + ret->suffix_len <= p->header.texts.count;
 }

@@ -1,7 +1,8 @@
 /*
  * Rendering a location with 128-bit instructions: what the AVX2 and the AVX-512 kernel share.
  *
- * They differ in copy_text(dst, src, len), which each defines before it includes this file.  Nothing behind the
+ * They differ in copy_text(dst, src, len), copy_32() and copy_64(), which each defines before it includes
+ * this file.  Nothing behind the
  * location is written: buffers may lie side by side.
  */
 #ifndef SKADE_PART_X86_H
@@ -85,6 +86,44 @@ static inline __attribute__((always_inline)) size_t render(const struct template
     if (__builtin_expect(t->shape == TEMPLATE_USUAL, 1))
         return render_shape(t, TEMPLATE_USUAL, number, uuid, dst, cap);
     return render_shape(t, t->shape, number, uuid, dst, cap);
+}
+
+/* Can the location of T, of LEN bytes and a NUL, be put together from overlapping pieces? */
+static inline bool is_usual(const struct part_table *t, size_t len, unsigned suffix_len)
+{
+    return t->shape == TEMPLATE_USUAL && suffix_len <= 16 && len >= 63;
+}
+
+/*
+ * The usual location: number, separator, dashed uuid, with prefix and suffix in the table itself.  Writes it to DST if that
+ * has more than LEN bytes, and returns LEN; 0 when it isn't one of these, or T isn't TABLE.
+ *
+ * Pieces are copied at their greatest length, and what they wrote too much is overwritten by the next: 64 bytes of prefix
+ * in front, 16 that end with the suffix, then number and uuid between them.
+ */
+static inline __attribute__((always_inline)) size_t put_usual(const struct part_table *t, uint32_t table,
+                                                              uint32_t number, const uint8_t uuid[16],
+                                                              char *dst, size_t cap)
+{
+    unsigned prefix_len = t->prefix_len;
+    unsigned suffix_len = t->suffix_len;
+    unsigned digits = template_digits(number, t->width);
+    size_t len = (size_t)prefix_len + digits + 1 + 36 + suffix_len;
+    if (__builtin_expect(t->number != table || !part_text_fits((uint16_t)prefix_len, (uint16_t)suffix_len) ||
+                             !is_usual(t, len, suffix_len) || digits > 8 || len >= cap,
+                         0))
+        return 0;
+    copy_64(dst, t->text);
+    if (prefix_len > 64)
+        copy_32(dst + PART_TEXT - 32, t->text + PART_TEXT - 32);
+    __m128i last = _mm_loadu_si128((const void *)(t->text + prefix_len + suffix_len - 16));
+    _mm_storeu_si128((void *)(dst + len - 16), last);
+    uint64_t eight = template_eight_digits(number) >> (64 - 8 * digits);
+    char *end = dst + prefix_len;
+    memcpy(end, &eight, sizeof eight);
+    end[digits] = (char)t->separator;
+    put_uuid(end + digits + 1, uuid, true);
+    return len;
 }
 
 #endif

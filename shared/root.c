@@ -17,6 +17,7 @@
     X(tables, struct root_table) \
     X(names, struct root_name)   \
     X(buckets, uint32_t)         \
+    X(plain, uint64_t)           \
     X(heap, char)
 
 /* ---- opening ------------------------------------------------------------------------------------------- */
@@ -67,6 +68,8 @@ static const char *sections_problem(const struct root_header *h)
         return "it has too many names or tables";
     if (h->bucket_bits > BUCKET_BITS_MAX || h->buckets.count != (1ull << h->bucket_bits) + 1)
         return "its buckets are not 2^bits";
+    if (h->plain.count != (h->tables.count + 63) / 64)
+        return "it has not a bit for each table";
     return NULL;
 }
 
@@ -160,10 +163,16 @@ int root_get_table(const struct root *r, uint32_t table, struct root_table *ret)
     return 1;
 }
 
-void root_prefetch_table(const struct root *r, uint32_t table)
+struct lifetimes root_lifetimes(const struct root *r, uint64_t at)
 {
-    if (table - 1 < r->header.tables.count)
-        __builtin_prefetch(r->base + r->header.tables.off + (table - 1ull) * sizeof(struct root_table));
+    const struct root_header *h = &r->header;
+    uint32_t count = (uint32_t)h->tables.count;
+
+    return (struct lifetimes){ .rows = (const void *)(r->base + h->tables.off),
+                               .plain = (const void *)(r->base + h->plain.off),
+                               .count = count,
+                               .plain_count = at >= h->names_seq ? count : 0,
+                               .at = at };
 }
 
 int root_get_part(const struct root *r, size_t i, struct root_part *ret)
@@ -320,6 +329,7 @@ static uint64_t lay_out(const struct root_input *in, struct root_header *h)
     h->tables.count = in->tables_count;
     h->names.count = in->names_count;
     h->buckets.count = (1ull << h->bucket_bits) + 1;
+    h->plain.count = (h->tables.count + 63) / 64;
     h->heap.count = heap_bytes(in);
     uint64_t off = sizeof *h;
 #define PLACE(name, type)            \
@@ -373,6 +383,7 @@ struct target {
     struct root_table *tables;
     struct root_name *names;
     uint32_t *buckets;
+    uint64_t *plain;
     char *heap;
 };
 
@@ -430,6 +441,17 @@ static void write_tables(const struct target *t, const struct root_input *in, ui
     }
 }
 
+/* Bits are zero at first. */
+static void write_plain(const struct target *t, const struct root_input *in)
+{
+    for (size_t i = 0; i < in->tables_count; i++) {
+        const struct root_table *row = &in->tables[i];
+        uint64_t plain =
+            row->created_seq <= in->names_seq && row->dropped_seq == SEQ_MAX && row->watermark == 0;
+        t->plain[i / 64] |= plain << i % 64;
+    }
+}
+
 static void seal(struct root_header *h, char *buf)
 {
     h->seg.content_check = checksum(buf + sizeof *h, h->seg.size - sizeof *h, 0);
@@ -457,6 +479,7 @@ int root_fill(const struct root_input *in, void *buf, size_t size)
     write_buckets(&t, &h);
     if (in->tables_count)
         write_tables(&t, in, newest);
+    write_plain(&t, in);
     seal(&h, buf);
     result = 0;
 out:

@@ -5,10 +5,10 @@
  * before use.  What is damaged gives SKADE_EDAMAGED or, where only the checksum could tell, "there is none":
  * never a crash, an endless walk, or a table that doesn't bear the name.
  *
- *      header   parts   tables         names                            buckets         heap
- *     +--------+-------+--------------+--------------------------------+---------------+-------------+
- *     |        | p p p | 1 2 3 4 ...  | sorted by hash, then from_seq  | 0 2 2 3 ... n | name name.. |
- *     +--------+-------+--------------+--------------------------------+---------------+-------------+
+ *      header   parts   tables         names                            buckets         plain    heap
+ *     +--------+-------+--------------+--------------------------------+---------------+--------+-------------+
+ *     |        | p p p | 1 2 3 4 ...  | sorted by hash, then from_seq  | 0 2 2 3 ... n | 1 1 0  | name name.. |
+ *     +--------+-------+--------------+--------------------------------+---------------+--------+-------------+
  *                                       a bucket is the names whose hashes begin with the same bits:
  *                                       about one
  */
@@ -18,6 +18,7 @@
 #include "errors.h"
 #include "event.h"
 #include "format.h"
+#include "lifetime.h"
 
 enum root_open_flag { ROOT_VERIFY = 1 /* checksum the content */ };
 
@@ -38,8 +39,8 @@ int root_find_table(const struct root *r, struct bytes name, uint64_t at, uint32
 int root_get_table(const struct root *r, uint32_t table, struct root_table *ret);
 int root_get_part(const struct root *r, size_t i, struct root_part *ret);
 
-/* Ask memory for TABLE's row, which root_get_table() will read soon. */
-void root_prefetch_table(const struct root *r, uint32_t table);
+/* The rules for its tables, as of event AT; they must not outlive it. */
+struct lifetimes root_lifetimes(const struct root *r, uint64_t at);
 
 /* The newest name of TABLE, lent.  1, 0, SKADE_EDAMAGED. */
 int root_table_name(const struct root *r, uint32_t table, struct bytes *ret);

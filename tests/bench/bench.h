@@ -116,10 +116,9 @@ struct row {
     const struct history *history; /* NULL: a limit, which has no questions */
     unsigned misses;               /* of 100 */
     enum answer_depth depth;
-    bool heads;                /* asks for heads */
-    bool waits;                /* for another process */
-    void (*settle)(void *arg); /* NULL, or: put the last WINDOW answers where they are judged, untimed */
-    double ns[REPS_MAX];       /* per question or step, in the order of the repetitions */
+    bool heads;          /* asks for heads */
+    bool waits;          /* for another process */
+    double ns[REPS_MAX]; /* per question or step, in the order of the repetitions */
 };
 
 struct rows {
@@ -294,7 +293,7 @@ void part_single(void *p, const struct question *q, size_t n);
 void part_tree(void *p, const struct question *q, size_t n);
 void part_tree_loop(void *p, const struct question *q, size_t n);
 void part_batch(void *p, const struct question *q, size_t n);
-void part_settle(void *p);
+void part_tree_batch(void *p, const struct question *q, size_t n);
 
 struct part_facts {
     uint64_t rows, bytes, block_bytes, huge_bytes;

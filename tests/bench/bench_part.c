@@ -201,38 +201,46 @@ static struct question *make_questions(const struct rows *rows, unsigned misses)
 static char answers[BATCH][TEXT_MAX];
 static struct part_query queries[BATCH];
 
-static inline void put_question(struct part_query *q, const struct question *question)
-{
-    q->table = question->table;
-    q->id = question->id;
-    q->status = PART_ASK;
-}
-
 static void ask_single(const struct part *p, const struct question *questions)
 {
     for (size_t i = 0; i < QUESTIONS; i++) {
         _mm_lfence();
-        put_question(&queries[i % BATCH], &questions[i]);
-        part_find_many(p, &queries[i % BATCH], 1, 0);
+        part_resolve(p, NULL, questions[i].table, questions[i].id, &queries[i % BATCH]);
     }
 }
 
-/* Without the location. */
 static void ask_tree(const struct part *p, const struct question *questions)
 {
     for (size_t i = 0; i < QUESTIONS; i++) {
         _mm_lfence();
-        part_find_by_tree(p, questions[i].table, questions[i].id, &queries[i % BATCH].hit);
+        part_resolve_by_tree(p, NULL, questions[i].table, questions[i].id, &queries[i % BATCH]);
+    }
+}
+
+typedef size_t resolve_many(const struct part *p, struct part_many *m, uint32_t *list, size_t n);
+
+static inline void ask_many(const struct part *p, const struct question *questions, resolve_many *resolve)
+{
+    static uint32_t list[BATCH], odd[BATCH];
+    for (size_t i = 0; i + BATCH <= QUESTIONS; i += BATCH) {
+        struct part_many m = { .first = queries, .stride = sizeof queries[0], .odd = odd };
+        for (uint32_t k = 0; k < BATCH; k++) {
+            queries[k].table = questions[i + k].table;
+            queries[k].id = questions[i + k].id;
+            list[k] = k;
+        }
+        resolve(p, &m, list, BATCH);
     }
 }
 
 static void ask_batches(const struct part *p, const struct question *questions)
 {
-    for (size_t i = 0; i + BATCH <= QUESTIONS; i += BATCH) {
-        for (size_t k = 0; k < BATCH; k++)
-            put_question(&queries[k], &questions[i + k]);
-        part_find_many(p, queries, BATCH, 0);
-    }
+    ask_many(p, questions, part_resolve_many);
+}
+
+static void ask_tree_batches(const struct part *p, const struct question *questions)
+{
+    ask_many(p, questions, part_resolve_many_by_tree);
 }
 
 typedef void ask_function(const struct part *, const struct question *);
@@ -265,8 +273,9 @@ static void bench_questions(struct part *p, const struct rows *rows)
             double single = best(ask_single, p, questions);
             double tree = best(ask_tree, p, questions);
             double batch = best(ask_batches, p, questions);
-            printf("  %3u%% misses, %-6s, ns: single %.0f, tree alone %.0f, batch %.1f\n", misses[k],
-                   names[isa], single, tree, batch);
+            double tree_batch = best(ask_tree_batches, p, questions);
+            printf("  %3u%% misses, %-6s, ns: single %.0f, by tree %.0f, batch %.1f, by tree %.1f\n",
+                   misses[k], names[isa], single, tree, batch, tree_batch);
         }
     }
 }

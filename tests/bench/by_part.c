@@ -19,7 +19,6 @@ struct lone_part {
     struct segmap map; /* of the daemon's file */
     void *memory;      /* or our own */
     size_t size;
-    struct part_query queries[WINDOW];
 };
 
 /* ---- the daemon's part ------------------------------------------------------------------------------------------- */
@@ -139,84 +138,73 @@ void lone_part_close(struct lone_part *p)
 
 /* ---- rows ------------------------------------------------------------------------------------------------------------ */
 
-static inline void give(const struct part *p, int found, const struct part_hit *hit, struct skade_answer *a)
+static struct part_query *query_at(size_t i)
 {
-    a->status = found;
+    return (struct part_query *)(void *)&answers[i % WINDOW];
+}
+
+static inline void take(int found, size_t i)
+{
     if (found != 1)
-        return;
-    int len = part_location(p, hit->ref, a->location, a->location_cap - 1, NULL);
-    if (len < 0) {
-        a->status = len;
-        return;
-    }
-    a->location[len] = 0;
-    a->location_len = (uint32_t)len;
-    a->seq = hit->seq;
-    a->time_us = hit->time_us;
+        answers[i % WINDOW].status = SKADE_ENOSNAPSHOT;
 }
 
 void part_single(void *arg, const struct question *q, size_t n)
 {
     const struct part *p = ((struct lone_part *)arg)->part;
-    struct part_hit hit;
 
     for (size_t i = 0; i < n; i++) {
         fence();
-        give(p, part_find(p, q[i].table, q[i].id, &hit), &hit, &answers[i % WINDOW]);
+        take(part_resolve(p, NULL, q[i].table, q[i].id, query_at(i)), i);
     }
 }
 
 void part_tree(void *arg, const struct question *q, size_t n)
 {
     const struct part *p = ((struct lone_part *)arg)->part;
-    struct part_hit hit;
 
     for (size_t i = 0; i < n; i++) {
         fence();
-        give(p, part_find_by_tree(p, q[i].table, q[i].id, &hit), &hit, &answers[i % WINDOW]);
+        take(part_resolve_by_tree(p, NULL, q[i].table, q[i].id, query_at(i)), i);
     }
 }
 
 void part_tree_loop(void *arg, const struct question *q, size_t n)
 {
     const struct part *p = ((struct lone_part *)arg)->part;
-    struct part_hit hit;
 
     for (size_t i = 0; i < n; i++)
-        give(p, part_find_by_tree(p, q[i].table, q[i].id, &hit), &hit, &answers[i % WINDOW]);
+        take(part_resolve_by_tree(p, NULL, q[i].table, q[i].id, query_at(i)), i);
+}
+
+typedef size_t resolve_many(const struct part *p, struct part_many *m, uint32_t *list, size_t n);
+
+/* Questions are written to where the answers go; those that have none are marked. */
+static inline void batches(const struct part *p, const struct question *q, size_t n, resolve_many *resolve)
+{
+    static uint32_t list[WINDOW], odd[WINDOW];
+
+    for (size_t i = 0; i < n; i += WINDOW) {
+        struct part_many m = { .first = answers, .stride = sizeof answers[0], .odd = odd };
+        for (uint32_t k = 0; k < WINDOW; k++) {
+            answers[k].table = q[i + k].table;
+            answers[k].snapshot = q[i + k].id;
+            list[k] = k;
+        }
+        size_t absent = resolve(p, &m, list, WINDOW);
+        for (size_t k = 0; k < absent; k++)
+            take(0, list[k]);
+    }
 }
 
 void part_batch(void *arg, const struct question *q, size_t n)
 {
-    struct lone_part *p = arg;
-
-    for (size_t i = 0; i < WINDOW; i++) {
-        p->queries[i].location = answers[i].location;
-        p->queries[i].location_cap = answers[i].location_cap - 1;
-    }
-    for (size_t i = 0; i < n; i += WINDOW) {
-        for (size_t k = 0; k < WINDOW; k++) {
-            p->queries[k].table = q[i + k].table;
-            p->queries[k].id = q[i + k].id;
-            p->queries[k].status = PART_ASK;
-        }
-        part_find_many(p->part, p->queries, WINDOW, 0);
-    }
+    batches(((struct lone_part *)arg)->part, q, n, part_resolve_many);
 }
 
-/* The batch's answers stand in its queries. */
-void part_settle(void *arg)
+void part_tree_batch(void *arg, const struct question *q, size_t n)
 {
-    const struct lone_part *p = arg;
-
-    for (size_t i = 0; i < WINDOW; i++) {
-        const struct part_query *from = &p->queries[i];
-        answers[i].status = from->status == PART_FOUND ? 1 : SKADE_ENOSNAPSHOT;
-        answers[i].seq = from->hit.seq;
-        answers[i].time_us = from->hit.time_us;
-        answers[i].location_len = from->location_len;
-        answers[i].location[from->status == PART_FOUND ? from->location_len : 0] = 0;
-    }
+    batches(((struct lone_part *)arg)->part, q, n, part_resolve_many_by_tree);
 }
 
 /* ---- what the part is like --------------------------------------------------------------------------------------------- */

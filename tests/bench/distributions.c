@@ -25,7 +25,6 @@ static void add(struct rows *rows, const struct kind *k, struct lone_part *part)
     batch.name = k->batch;
     batch.run = part_batch;
     batch.n = QUESTIONS;
-    batch.settle = part_settle;
     rows_add(rows, single);
     rows_add(rows, batch);
 }

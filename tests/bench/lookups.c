@@ -124,12 +124,10 @@ static void add_client(struct rows *rows, const struct subjects *s)
 
 static void add_part(struct rows *rows, const struct subjects *s)
 {
-    struct row batch = ours(s, "part-batch", part_batch, s->part, MANY);
-
-    batch.settle = part_settle;
     rows_add(rows, ours(s, "part-single", part_single, s->part, SOME));
-    rows_add(rows, batch);
+    rows_add(rows, ours(s, "part-batch", part_batch, s->part, MANY));
     rows_add(rows, ours(s, "tree-single", part_tree, s->part, SOME));
+    rows_add(rows, ours(s, "tree-batch", part_tree_batch, s->part, MANY));
     rows_add(rows, ours(s, "tree-loop", part_tree_loop, s->part, SOME));
 }
 

@@ -41,8 +41,6 @@ static uint64_t judge(const struct row *row)
 {
     if (!row->history)
         return 0;
-    if (row->settle)
-        row->settle(row->arg);
     return judge_answers(row->history, questions, row->n, row->depth);
 }
 

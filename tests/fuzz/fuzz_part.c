@@ -31,6 +31,7 @@ static void ask(struct part *p)
     char where[LOCATION_MAX];
     struct part_hit hit;
     struct part_query q[16];
+    uint32_t list[ARRAY_SIZE(q)], odd[ARRAY_SIZE(q)];
 
     for (uint32_t table = 0; table < 8; table++) {
         for (int64_t id = -4; id < 4; id++)
@@ -46,11 +47,20 @@ static void ask(struct part *p)
             before = hit.seq;
         part_after(p, table, 0, &hit);
     }
-    for (size_t i = 0; i < ARRAY_SIZE(q); i++)
-        q[i] = (struct part_query){
-            .table = (uint32_t)i % 5, .id = (int64_t)i, .location = where, .location_cap = sizeof where
-        };
-    part_find_many(p, q, ARRAY_SIZE(q), 0);
+    for (int by_tree = 0; by_tree < 2; by_tree++) {
+        struct part_many m = { .first = q, .stride = sizeof q[0], .odd = odd };
+        for (uint32_t i = 0; i < ARRAY_SIZE(q); i++) {
+            q[i] = (struct part_query){
+                .table = i % 5, .id = (int64_t)i, .location = where, .location_cap = sizeof where
+            };
+            list[i] = i;
+        }
+        if (by_tree)
+            part_resolve_many_by_tree(p, &m, list, ARRAY_SIZE(q));
+        else
+            part_resolve_many(p, &m, list, ARRAY_SIZE(q));
+    }
+    part_resolve(p, NULL, 1, 1, &q[0]);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -314,6 +314,35 @@ START_TEST(sizes_that_cannot_be_are_refused)
 }
 END_TEST
 
+/* Of a batch with an element that can't be, far behind, no status is left from before. */
+START_TEST(a_refused_batch_says_so_in_every_status_that_is_no_answer)
+{
+    struct world *w = layered();
+    struct fake *f = fake_start(w, NULL, NULL);
+    skade *s = world_open(w, 0);
+    struct batch b = mixed(4);
+    size_t bad = b.n - 1, answers = 0;
+
+    for (size_t i = 0; i < b.n; i++)
+        b.a[i].status = 1;
+    b.a[bad].location = NULL;
+    ck_assert_int_eq(skade_resolve_many(s, b.a, b.n), SKADE_EINPUT);
+    for (size_t i = 0; i < b.n; i++) {
+        const struct event *e;
+        if (b.a[i].status == SKADE_EINPUT)
+            continue;
+        ck_assert_int_eq(b.a[i].status, world_resolve(w, b.a[i].table, b.a[i].snapshot, SEQ_MAX, &e));
+        answers++;
+    }
+    ck_assert_int_eq(b.a[bad].status, SKADE_EINPUT);
+    ck_assert_uint_gt(answers, 0);
+    b.a[bad].location = b.locations[bad];
+    batch_free(&b);
+    skade_close(s);
+    fake_stop(f);
+}
+END_TEST
+
 /* ---- no daemon ----------------------------------------------------------------------------------------- */
 
 START_TEST(without_a_daemon_hits_are_answered_and_the_rest_says_why_not)
@@ -614,6 +643,7 @@ Suite *client_many_suite(void)
     tcase_add_loop_test(t, locations_that_do_not_fit_are_told_one_by_one, 0, 2);
     tcase_add_test(t, structs_of_a_later_version_keep_what_we_do_not_know);
     tcase_add_test(t, sizes_that_cannot_be_are_refused);
+    tcase_add_test(t, a_refused_batch_says_so_in_every_status_that_is_no_answer);
     tcase_add_test(t, without_a_daemon_hits_are_answered_and_the_rest_says_why_not);
     tcase_add_test(t, a_handle_that_allows_it_gets_what_the_map_knows);
     tcase_add_loop_test(t, answers_must_be_as_many_as_questions_and_to_them, 0, 4);

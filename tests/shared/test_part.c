@@ -285,22 +285,79 @@ static void check_found(const struct part *p, const struct event *e, int r, cons
     ALWAYS(again.ref == hit->ref);
 }
 
-/* Row and location in one go: the same as one after the other, whatever room there is. */
+/* ---- whole answers --------------------------------------------------------------------------------------- */
+
+#define UNTOUCHED 4711u
+#define BEHIND 64 /* bytes that are watched behind a buffer */
+
+static struct part_query query_of(uint32_t table, int64_t id, char *text, size_t cap)
+{
+    return (struct part_query){ .size = UNTOUCHED,
+                                .location_cap = (uint32_t)cap,
+                                .location = text,
+                                .table = table,
+                                .status = 1234,
+                                .id = id,
+                                .seq = UNTOUCHED,
+                                .retired_by = UNTOUCHED,
+                                .location_len = UNTOUCHED,
+                                .flags = UNTOUCHED };
+}
+
+static bool is_filled(const char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] != '~')
+            return false;
+    }
+    return true;
+}
+
+/* Q, which had the rest of query_of(), was answered by commit E (NULL: not at all), and nothing else was written.  There
+ * are ROOM bytes at its location, which were filled with '~'. */
+static void check_whole(const struct part_query *q, const struct event *e, size_t room)
+{
+    ALWAYS(q->size == UNTOUCHED);
+    if (!e) {
+        ALWAYS(q->seq == UNTOUCHED && q->retired_by == UNTOUCHED && q->location_len == UNTOUCHED &&
+               q->flags == UNTOUCHED && is_filled(q->location, room));
+        return;
+    }
+    bool fits = e->text.len < q->location_cap;
+    unsigned snapshot = e->flags & EVENT_HAS_SNAPSHOT ? PART_WITH_SNAPSHOT : 0;
+    ALWAYS(q->status == (fits ? 1 : -ERANGE) && q->seq == e->seq && q->time_us == e->time_us &&
+           q->retired_by == 0 && q->location_len == e->text.len && q->flags == (PART_FROM_MAP | snapshot));
+    size_t written = fits ? e->text.len + 1 : q->location_cap > 0;
+    if (fits)
+        ALWAYS(memcmp(q->location, e->text.len ? e->text.data : "", e->text.len) == 0);
+    if (written)
+        ALWAYS(q->location[written - 1] == 0);
+    ALWAYS(is_filled(q->location + written, room - written));
+}
+
+static void check_resolve_into(const struct part *p, const struct event *e, uint32_t table, int64_t id,
+                               size_t cap)
+{
+    static char text[LOCATION_MAX + 2 * BEHIND];
+    for (int by_tree = 0; by_tree < 2; by_tree++) {
+        memset(text, '~', cap + BEHIND);
+        struct part_query q = query_of(table, id, text, cap);
+        int r = by_tree ? part_resolve_by_tree(p, NULL, table, id, &q) : part_resolve(p, NULL, table, id, &q);
+        ALWAYS(r == (e ? q.status : 0));
+        check_whole(&q, e, cap + BEHIND);
+    }
+}
+
+/* The same answers, whatever room there is. */
 static void check_resolve(const struct part *p, const struct event *e, uint32_t table, int64_t id)
 {
-    char buf[LOCATION_MAX];
-    struct part_hit hit;
-    size_t len = 0;
-    int r = part_resolve(p, table, id, &hit, buf, sizeof buf, &len);
-
-    check_hit(e, r, &hit);
+    check_resolve_into(p, e, table, id, 0);
+    check_resolve_into(p, e, table, id, 1);
     if (!e)
         return;
-    ALWAYS(len == e->text.len && memcmp(buf, e->text.data, len) == 0);
-    buf[0] = '~';
-    if (len > 0)
-        ALWAYS(part_resolve(p, table, id, &hit, buf, len - 1, &len) == 1 && len == e->text.len &&
-               buf[0] == '~');
+    check_resolve_into(p, e, table, id, e->text.len);
+    check_resolve_into(p, e, table, id, e->text.len + 1);
+    check_resolve_into(p, e, table, id, e->text.len + 60);
 }
 
 static void check_find(const struct part *p, const struct world *w, uint32_t table, int64_t id)
@@ -322,6 +379,7 @@ struct batch {
     struct part_query *queries;
     const struct event **expected;
     char *texts;
+    uint32_t *list, *odd;
     size_t n;
 };
 
@@ -330,6 +388,8 @@ static struct batch batch_new(size_t n)
     struct batch b = { .n = n };
     b.queries = calloc(n + 1, sizeof *b.queries);
     b.expected = calloc(n + 1, sizeof *b.expected);
+    b.list = calloc(n + 1, sizeof *b.list);
+    b.odd = calloc(n + 1, sizeof *b.odd);
     b.texts = malloc(n * BATCH_TEXT + 1);
     memset(b.texts, '~', n * BATCH_TEXT + 1);
     return b;
@@ -339,56 +399,81 @@ static void batch_free(struct batch *b)
 {
     free(b->queries);
     free(b->expected);
+    free(b->list);
+    free(b->odd);
     free(b->texts);
 }
 
-/* Query I asks for an id of the world, a neighbour of one, or of another table; some are answered already. */
+/* Query I asks for an id of the world, a neighbour of one, or of another table. */
 static void ask_something(struct batch *b, size_t i, const struct world *w)
 {
     const struct event *e = w->n ? &w->events[below(w->n)] : &(struct event){ .table = 3 };
-    struct part_query *q = &b->queries[i];
-    q->table = below(5) ? e->table : (uint32_t)below(50);
-    q->id = below(3)            ? e->snapshot
-            : (int64_t)below(2) ? (int64_t)next_random()
-                                : (int64_t)((uint64_t)e->snapshot + 1);
-    q->location = b->texts + i * BATCH_TEXT;
-    q->location_cap = (uint32_t)(below(20) ? BATCH_TEXT : below(100));
-    q->status = below(10) ? PART_ASK : below(2) ? PART_FOUND : PART_ERROR;
-    q->part = 77;
-    q->error = 88;
-    b->expected[i] = model_find(w, q->table, q->id);
+    uint32_t table = below(5) ? e->table : (uint32_t)below(50);
+    int64_t id = below(3)            ? e->snapshot
+                 : (int64_t)below(2) ? (int64_t)next_random()
+                                     : (int64_t)((uint64_t)e->snapshot + 1);
+    b->queries[i] = query_of(table, id, b->texts + i * BATCH_TEXT, below(20) ? BATCH_TEXT : below(100));
+    b->expected[i] = model_find(w, table, id);
 }
 
-static void check_query(const struct part_query *q, const struct event *e, int before)
+/* Put most of the numbers into the list, in some order; the others aren't asked. */
+static size_t list_most(struct batch *b)
 {
-    bool answered = before == PART_ASK && e;
-    size_t written = answered && e->text.len <= q->location_cap ? e->text.len : 0;
-    if (!answered) {
-        ALWAYS(q->status == before && q->part == 77 && q->error == 88);
-    } else {
-        check_hit(e, 1, &q->hit);
-        ALWAYS(q->part == 5 && q->location_len == e->text.len);
-        ALWAYS(e->text.len <= q->location_cap ? q->status == PART_FOUND && q->error == 0
-                                              : q->status == PART_ERROR && q->error == -ERANGE);
+    size_t count = 0;
+    for (uint32_t i = 0; i < b->n; i++) {
+        if (!below(10)) {
+            b->expected[i] = NULL;
+            continue;
+        }
+        size_t at = below(++count);
+        b->list[count - 1] = b->list[at];
+        b->list[at] = i;
     }
-    ALWAYS(memcmp(q->location, e ? e->text.data : "", written) == 0);
-    for (size_t i = written; i < BATCH_TEXT; i++)
-        ALWAYS(q->location[i] == '~');
+    return count;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Is the list, of ABSENT numbers, what was asked (ASKED, sorted) and isn't expected? */
+static void check_list(const struct batch *b, size_t absent, const uint32_t *asked, size_t n)
+{
+    size_t at = 0;
+    qsort(b->list, absent, sizeof *b->list, compare_numbers);
+    for (size_t i = 0; i < n; i++) {
+        if (!b->expected[asked[i]])
+            ALWAYS(at < absent && b->list[at++] == asked[i]);
+    }
+    ALWAYS(at == absent);
+}
+
+static void check_batch_by(const struct part *p, const struct world *w, size_t n, bool by_tree)
+{
+    struct batch b = batch_new(n);
+    for (size_t i = 0; i < n; i++)
+        ask_something(&b, i, w);
+    size_t listed = list_most(&b);
+    uint32_t *asked = calloc(n + 1, sizeof *asked);
+    memcpy(asked, b.list, listed * sizeof *asked);
+    qsort(asked, listed, sizeof *asked, compare_numbers);
+    struct part_many m = { .first = b.queries, .stride = sizeof *b.queries, .odd = b.odd };
+    size_t absent =
+        by_tree ? part_resolve_many_by_tree(p, &m, b.list, listed) : part_resolve_many(p, &m, b.list, listed);
+    ALWAYS(m.odd_count == 0);
+    check_list(&b, absent, asked, listed);
+    for (size_t i = 0; i < n; i++)
+        check_whole(&b.queries[i], b.expected[i], BATCH_TEXT);
+    free(asked);
+    batch_free(&b);
 }
 
 static void check_batch(const struct part *p, const struct world *w, size_t n)
 {
-    struct batch b = batch_new(n);
-    int *before = calloc(n + 1, sizeof *before);
-    for (size_t i = 0; i < n; i++) {
-        ask_something(&b, i, w);
-        before[i] = b.queries[i].status;
-    }
-    part_find_many(p, b.queries, n, 5);
-    for (size_t i = 0; i < n; i++)
-        check_query(&b.queries[i], b.expected[i], before[i]);
-    free(before);
-    batch_free(&b);
+    check_batch_by(p, w, n, false);
+    check_batch_by(p, w, n, true);
 }
 
 /* ---- everything that can be asked ------------------------------------------------------------------------ */
@@ -521,6 +606,36 @@ START_TEST(extreme_ids_are_ordinary)
     for (uint32_t table = 1; table <= 4; table++) {
         for (size_t i = 0; i < ARRAY_SIZE(ids); i++)
             add_templated(&w, table, ids[i], (int64_t)i, PLAIN_COMMIT);
+    }
+    check_and_free(&w, 1);
+}
+END_TEST
+
+/* Prefix and suffix of every length around those at which the way of writing changes: vectors, the room in a table. */
+static void add_framed(struct world *w, uint32_t table, size_t prefix, size_t suffix, const char *digits)
+{
+    char text[400];
+    char uuid[37];
+    random_uuid(uuid);
+    memset(text, 'p', prefix);
+    int len = snprintf(text + prefix, sizeof text - prefix, "/%s-%s", digits, uuid);
+    memset(text + prefix + (size_t)len, 's', suffix);
+    add(w, table, (int64_t)w->n, 0, PLAIN_COMMIT, text, prefix + (size_t)len + suffix);
+}
+
+START_TEST(locations_of_every_length_are_rendered_alike)
+{
+    static const size_t suffixes[] = { 0, 1, 15, 16, 17, 31, 40 };
+    static const char *const digits[] = {
+        "1", "00007", "1234567", "00000089", "000000091", "0000000000000003"
+    };
+    struct world w = world_new(120 * ARRAY_SIZE(suffixes) * 2);
+    for (size_t prefix = 0; prefix < 120; prefix++) {
+        for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++) {
+            uint32_t table = 1 + (uint32_t)(prefix * ARRAY_SIZE(suffixes) + i);
+            add_framed(&w, table, prefix, suffixes[i], digits[table % ARRAY_SIZE(digits)]);
+            add_framed(&w, table, prefix, suffixes[i], digits[table % ARRAY_SIZE(digits)]);
+        }
     }
     check_and_free(&w, 1);
 }
@@ -950,27 +1065,27 @@ START_TEST(parts_that_do_not_follow_each_other_are_not_merged)
 END_TEST
 
 /* All rows of a large part, by batches and alone; the next id is asked for too and isn't there. */
-static void check_large(const struct part *p, const struct world *w)
+static void check_large(const struct part *p, const struct world *w, bool by_tree)
 {
     struct batch b = batch_new(1024);
     for (size_t first = 0; first < w->n; first += b.n / 2) {
         size_t n = w->n - first < b.n / 2 ? w->n - first : b.n / 2;
         for (size_t i = 0; i < 2 * n; i++) {
             const struct event *e = &w->events[first + i / 2];
-            b.queries[i] = (struct part_query){ .table = e->table,
-                                                .id = (int64_t)((uint64_t)e->snapshot + i % 2),
-                                                .location = b.texts + i * BATCH_TEXT,
-                                                .location_cap = BATCH_TEXT };
+            b.queries[i] = query_of(e->table, (int64_t)((uint64_t)e->snapshot + i % 2),
+                                    b.texts + i * BATCH_TEXT, BATCH_TEXT);
+            b.list[i] = (uint32_t)i;
         }
-        part_find_many(p, b.queries, 2 * n, 5);
+        memset(b.texts, '~', b.n * BATCH_TEXT);
+        struct part_many m = { .first = b.queries, .stride = sizeof *b.queries, .odd = b.odd };
+        ALWAYS((by_tree ? part_resolve_many_by_tree(p, &m, b.list, 2 * n)
+                        : part_resolve_many(p, &m, b.list, 2 * n)) == n);
         for (size_t i = 0; i < 2 * n; i++) {
             const struct event *e = &w->events[first + i / 2];
             struct part_hit hit;
-            ALWAYS(b.queries[i].status == (i % 2 ? PART_ASK : PART_FOUND));
+            check_whole(&b.queries[i], i % 2 ? NULL : e, BATCH_TEXT);
             if (i % 2)
                 continue;
-            check_hit(e, 1, &b.queries[i].hit);
-            ALWAYS(bytes_equal(e->text, (struct bytes){ b.queries[i].location, b.queries[i].location_len }));
             check_hit(e, part_find(p, e->table, e->snapshot, &hit), &hit);
             check_hit(e, part_find_by_tree(p, e->table, e->snapshot, &hit), &hit);
         }
@@ -995,7 +1110,8 @@ START_TEST(large_parts_and_their_merges_lose_nothing)
         if (!part_isa_has(isa))
             continue;
         part_use_isa(alone.part, isa);
-        check_large(alone.part, &w);
+        check_large(alone.part, &w, false);
+        check_large(alone.part, &w, true);
     }
     built_free(&merged);
     built_free(&alone);
@@ -1039,6 +1155,16 @@ static void check_damaged(const struct part *p, int r, const struct part_hit *hi
         ALWAYS(hit->table == table && hit->seq - p->header.seg.from_seq <= p->span);
 }
 
+static void check_damaged_answer(const struct part *p, const struct event *e)
+{
+    static char text[LOCATION_MAX + 1];
+    struct part_query q = query_of(e->table, e->snapshot, text, sizeof text);
+    int r = part_resolve(p, NULL, e->table, e->snapshot, &q);
+    ALWAYS(r == 0 || r == SKADE_EDAMAGED || r == 1);
+    if (r == 1)
+        ALWAYS(q.seq - p->header.seg.from_seq <= p->span && q.location_len <= LOCATION_MAX);
+}
+
 /* Ask everything; whatever comes back, nothing outside is touched and it comes back. */
 static void ask_everything(struct part *p, const struct world *w)
 {
@@ -1049,10 +1175,7 @@ static void ask_everything(struct part *p, const struct world *w)
         if (part_find(p, e->table, e->snapshot, &hit) == 1)
             ALWAYS(part_location(p, hit.ref, buf, sizeof buf, NULL) <= LOCATION_MAX);
         check_damaged(p, part_find_by_tree(p, e->table, e->snapshot, &hit), &hit, e->table);
-        char text[LOCATION_MAX];
-        size_t len;
-        check_damaged(p, part_resolve(p, e->table, e->snapshot, &hit, text, sizeof text, &len), &hit,
-                      e->table);
+        check_damaged_answer(p, e);
         check_damaged(p, part_head(p, e->table, e->seq, &hit), &hit, e->table);
         check_damaged(p, part_as_of(p, e->table, e->time_us, e->seq, &hit), &hit, e->table);
         check_damaged(p, part_earliest(p, e->table, e->seq, &hit), &hit, e->table);
@@ -1061,17 +1184,20 @@ static void ask_everything(struct part *p, const struct world *w)
     }
 }
 
-static void ask_batch(struct part *p, const struct world *w)
+static void ask_batch(struct part *p, const struct world *w, bool by_tree)
 {
     struct batch b = batch_new(w->n);
+    for (size_t i = 0; i < w->n; i++) {
+        b.queries[i] =
+            query_of(w->events[i].table, w->events[i].snapshot, b.texts + i * BATCH_TEXT, BATCH_TEXT);
+        b.list[i] = (uint32_t)i;
+    }
+    struct part_many m = { .first = b.queries, .stride = sizeof *b.queries, .odd = b.odd };
+    size_t absent =
+        by_tree ? part_resolve_many_by_tree(p, &m, b.list, w->n) : part_resolve_many(p, &m, b.list, w->n);
+    ALWAYS(absent + m.odd_count <= w->n);
     for (size_t i = 0; i < w->n; i++)
-        b.queries[i] = (struct part_query){ .table = w->events[i].table,
-                                            .id = w->events[i].snapshot,
-                                            .location = b.texts + i * BATCH_TEXT,
-                                            .location_cap = BATCH_TEXT };
-    part_find_many(p, b.queries, w->n, 1);
-    for (size_t i = 0; i < w->n; i++)
-        ALWAYS(b.queries[i].status != PART_FOUND || b.queries[i].location_len <= BATCH_TEXT);
+        ALWAYS(b.queries[i].status != 1 || b.queries[i].location_len < BATCH_TEXT);
     batch_free(&b);
 }
 
@@ -1101,7 +1227,8 @@ static void try_damaged(const void *base, size_t size, const struct world *w, en
     if (part_isa_has(isa))
         part_use_isa(p, isa);
     ask_everything(p, w);
-    ask_batch(p, w);
+    ask_batch(p, w, false);
+    ask_batch(p, w, true);
     try_merge(p, w);
     part_close(p);
 }
@@ -1324,6 +1451,7 @@ Suite *part_suite(void)
     tcase_add_test(answers, random_rows_are_answered_as_by_the_model);
     tcase_add_test(answers, extreme_ids_are_ordinary);
     tcase_add_test(answers, extreme_keys_are_ordinary);
+    tcase_add_test(answers, locations_of_every_length_are_rendered_alike);
     tcase_add_test(answers, one_id_in_ten_thousand_tables_is_told_apart);
     tcase_add_test(answers, sequential_ids_stay_near_their_homes);
     tcase_add_test(answers, tables_of_widely_spread_numbers_are_found);

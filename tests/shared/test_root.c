@@ -180,6 +180,44 @@ START_TEST(names_are_found_as_of_every_event)
 }
 END_TEST
 
+/* What the rules say of a table just after event AT. */
+static void check_lifetime(const struct root *r, const struct world *w, uint32_t table, uint64_t at)
+{
+    struct lifetimes lives = root_lifetimes(r, at);
+    const struct root_table *t = table - 1 < w->in.tables_count ? &w->tables[table - 1] : NULL;
+    bool there = t && t->created_seq <= at && (t->dropped_seq == SEQ_MAX || t->dropped_seq > at);
+
+    ALWAYS(lifetime_is_there(&lives, table) == there);
+    /* What is plain is there, and nothing of it was retired; it may be that it isn't known to be plain, at an old
+     * moment. */
+    bool plain = there && t->dropped_seq == SEQ_MAX && t->watermark == 0;
+    ALWAYS(lifetime_is_plain(&lives, table) == (plain && at >= w->in.names_seq));
+}
+
+START_TEST(plain_tables_are_those_that_live_and_lost_nothing)
+{
+    static const size_t sizes[] = { 0, 1, 63, 64, 65, 300 };
+    for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+        struct world w = make_world(sizes[i], 1 + sizes[i] / 6, 5 + i);
+        size_t size;
+        for (size_t k = 0; k < w.in.tables_count; k++) {
+            w.tables[k].watermark = k % 3 ? 0 : w.tables[k].created_seq + 1;
+            w.tables[k].dropped_seq = k % 7 ? SEQ_MAX : w.seq;
+        }
+        uint8_t *file = fill(&w.in, 0xa5, &size);
+        struct root *r = must_open(file, size);
+        for (uint64_t at = 0; at <= w.seq + 1; at++) {
+            for (uint32_t table = 0; table < w.in.tables_count + 70; table++)
+                check_lifetime(r, &w, table, at);
+        }
+        check_lifetime(r, &w, UINT32_MAX, SEQ_MAX);
+        root_close(r);
+        free(file);
+        free_world(&w);
+    }
+}
+END_TEST
+
 START_TEST(many_names_are_found)
 {
     struct world w = make_world(60000, POOL_MAX, 3);
@@ -566,6 +604,10 @@ START_TEST(impossible_headers_are_refused)
     CHECK_REFUSED(bucket_bits, 32);
     CHECK_REFUSED(bucket_bits, UINT32_MAX);
     CHECK_REFUSED(buckets.count, h.buckets.count + 1);
+    CHECK_REFUSED(plain.count, h.plain.count + 1);
+    CHECK_REFUSED(plain.count, h.plain.count - 1);
+    CHECK_REFUSED(plain.off, size);
+    CHECK_REFUSED(tables.count, h.plain.count * 64 + 1); /* more than there are bits */
     CHECK_REFUSED(parts.count, 3);
     CHECK_REFUSED(parts.count, UINT64_MAX);
     CHECK_REFUSED(tables.count, UINT64_MAX / 64 + 2);
@@ -768,6 +810,7 @@ Suite *root_suite(void)
     tcase_set_timeout(t, getenv("SKADE_TEST_LONG") ? 600 : 60);
     tcase_add_test(t, names_are_found_as_of_every_event);
     tcase_add_test(t, many_names_are_found);
+    tcase_add_test(t, plain_tables_are_those_that_live_and_lost_nothing);
     tcase_add_test(t, a_name_that_went_back_and_forth_is_found);
     tcase_add_test(t, names_with_the_same_hash_are_told_apart);
     tcase_add_test(t, rows_are_what_was_put_in);
