@@ -73,6 +73,7 @@ static inline struct lifetimes generation_lives(const struct generation *g, uint
     struct lifetimes lives = g->lives;
     lives.at = at;
     lives.plain_count = at >= g->names_seq ? lives.count : 0;
+    lives.all_plain = at >= g->names_seq && lives.all_plain;
     return lives;
 }
 

@@ -22,6 +22,7 @@ struct lifetimes {
     uint32_t count;
     uint32_t plain_count; /* that PLAIN tells of: COUNT, or none when AT is older than the root */
     uint64_t at;
+    bool all_plain; /* every table is, so that none needs to be looked at */
 };
 
 /* Is TABLE there, and every commit of it up to AT worth what it says? */

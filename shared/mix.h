@@ -54,10 +54,11 @@ static inline int64_t key_id(uint32_t table, int64_t key, uint64_t seed)
     return (int64_t)(unmix64((uint64_t)key ^ MIX_SIGN) ^ mix_table(table, seed));
 }
 
-/* Which of HOMES equal intervals of the key space KEY is in: monotone in KEY, < HOMES. */
+/* Which of HOMES (below 2^32) equal intervals of the key space KEY is in: monotone in KEY, < HOMES.  By the upper half of
+ * the key, so that vectors of two words' products can do it. */
 static inline uint64_t key_home(int64_t key, uint64_t homes)
 {
-    return (uint64_t)(((unsigned __int128)((uint64_t)key ^ MIX_SIGN) * homes) >> 64);
+    return (((uint64_t)key ^ MIX_SIGN) >> 32) * (uint32_t)homes >> 32;
 }
 
 #endif

@@ -126,13 +126,15 @@ static void point_at_sections(struct part *p, const char *base)
     p->tree.nodes = p->nodes;
 }
 
-/* Do the ranks number the tables one after the other? */
-static bool ranks_agree(const struct part *p)
+/* Do the ranks number the tables one after the other?  Then also note how many there are without a gap. */
+static bool ranks_agree(struct part *p)
 {
     uint64_t rank = 0;
     for (uint64_t i = 0; i < p->header.ranks.count; i++) {
         if (p->ranks[i].bits && p->ranks[i].rank != rank)
             return false;
+        if (p->dense == 64 * i)
+            p->dense += ~p->ranks[i].bits ? (uint32_t)__builtin_ctzll(~p->ranks[i].bits) : 64;
         rank += (uint64_t)__builtin_popcountll(p->ranks[i].bits);
     }
     return p->header.ranks.count == 0 || rank == p->header.tables.count;

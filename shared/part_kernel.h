@@ -141,6 +141,7 @@ static inline int answer_one(const struct part *p, uint32_t ref, int64_t id, str
 struct asking {
     const struct part *part;
     const struct lifetimes *lives; /* NULL: none */
+    bool ruled;                    /* some table isn't plain */
     uint64_t newest;               /* relative sequence that rows may have, from 1 */
 };
 
@@ -150,12 +151,12 @@ static inline struct asking asking_of(const struct part *p, const struct lifetim
     uint64_t at = lives ? lives->at : SEQ_MAX;
     /* If all rows are younger than the moment, each is found to be so by itself. */
     uint64_t span = at - from < p->span ? at - from : p->span;
-    return (struct asking){ p, lives, at >= from ? span : 0 };
+    return (struct asking){ p, lives, lives && !lives->all_plain, at >= from ? span : 0 };
 }
 
-static inline bool is_plain(const struct lifetimes *lives, uint32_t table)
+static inline bool is_plain(const struct asking *a, uint32_t table)
 {
-    return !lives || lifetime_is_plain(lives, table);
+    return !a->ruled || lifetime_is_plain(a->lives, table);
 }
 
 static int judge(const struct lifetimes *lives, uint32_t table, uint64_t seq, uint64_t *retired_by)
@@ -273,8 +274,8 @@ static inline __attribute__((always_inline)) int resolve(const struct part *p, c
     uint32_t ref = by_tree ? find_by_tree(p, key, table) : find_ref(p, key, table);
     if (ref == PART_NO_REF)
         return 0;
-    return answer_row(&a, &p->blocks[ref / PART_SLOTS], ref % PART_SLOTS, table, index,
-                      is_plain(lives, table), q);
+    return answer_row(&a, &p->blocks[ref / PART_SLOTS], ref % PART_SLOTS, table, index, is_plain(&a, table),
+                      q);
 }
 
 static int kernel_resolve(const struct part *p, const struct lifetimes *lives, uint32_t table, int64_t id,
@@ -302,24 +303,20 @@ static int kernel_resolve_by_tree(const struct part *p, const struct lifetimes *
  * appended to the list that the numbers were taken from: behind where they are read there is always room.
  */
 
-struct lane {
-    struct part_query *query;
-    const struct part_block *block; /* the home, or its neighbour; by the tree, the leaf */
-    int64_t key;
-    uint32_t table; /* number */
-    uint32_t index;
-    uint32_t number; /* of the query */
-    uint32_t slot;
-    bool plain;
-};
-
 struct group {
-    struct lane lane[GROUP];
-    size_t asked;
-    size_t found;
-    size_t astray;
-    struct lane *found_lane[GROUP];
-    struct lane *astray_lane[GROUP];
+    struct part_query *query[GROUP];
+    const struct part_block *block[GROUP]; /* the home, or its neighbour; by the tree, the leaf */
+    int64_t key[GROUP];
+    uint32_t table[GROUP]; /* number */
+    uint32_t index[GROUP]; /* of the table */
+    uint32_t slot[GROUP];
+    bool plain[GROUP];
+    uint32_t count;
+    uint32_t found_count;
+    uint32_t astray_count;
+    uint32_t found[GROUP];
+    uint32_t astray[GROUP];
+    uint32_t number[GROUP]; /* of the query */
 };
 
 struct batch {
@@ -330,6 +327,21 @@ struct batch {
     size_t read;   /* of the list */
     size_t absent; /* written to it */
 };
+
+/* Where queries of tables that have no rows look. */
+static const struct part_block nowhere;
+
+/* Keys and homes of all lanes, needed or not: a loop of constant length becomes vectors. */
+static inline void mix_keys(const struct part *p, struct group *g, const int64_t id[GROUP],
+                            uint64_t home[GROUP])
+{
+    uint64_t seed = p->header.seg.seed;
+    uint64_t homes = p->header.homes;
+    for (size_t i = 0; i < GROUP; i++) {
+        g->key[i] = key_of(g->table[i], id[i], seed);
+        home[i] = key_home(g->key[i], homes);
+    }
+}
 
 /* The leaves of all lanes: a level at a time, so that memory works for all of them. */
 static inline void descend(const struct part *p, struct group *g)
@@ -342,54 +354,59 @@ static inline void descend(const struct part *p, struct group *g)
         const char *below =
             last ? (const char *)p->blocks : (const char *)&p->tree.nodes[shape->first[level + 1]];
         size_t stride = last ? sizeof(struct part_block) : sizeof(struct stree64_node);
-        for (size_t i = 0; i < g->asked; i++) {
-            at[i] = stree64_child(shape, level, at[i], node_rank(&nodes[at[i]], g->lane[i].key));
+        for (size_t i = 0; i < g->count; i++) {
+            at[i] = stree64_child(shape, level, at[i], node_rank(&nodes[at[i]], g->key[i]));
             __builtin_prefetch(below + at[i] * stride);
         }
     }
-    for (size_t i = 0; i < g->asked; i++)
-        g->lane[i].block = &p->blocks[at[i]];
+    for (size_t i = 0; i < g->count; i++)
+        g->block[i] = g->index[i] == PART_NO_TABLE ? &nowhere : &p->blocks[at[i]];
+}
+
+/* Where rows of lane I stand, and its table and rules: asked for. */
+static inline __attribute__((always_inline)) void ask_lane(const struct asking *a, struct group *g, size_t i,
+                                                           const struct part_block *block)
+{
+    const struct part *p = a->part;
+    uint32_t table = g->table[i];
+    uint32_t index = part_table_index(p, table);
+    g->index[i] = index;
+    g->block[i] = index == PART_NO_TABLE ? &nowhere : block;
+    prefetch_table(p, index); /* if there is none: asking for memory that isn't there is harmless */
+    g->plain[i] = is_plain(a, table);
+    if (!g->plain[i])
+        lifetime_prefetch(a->lives, table);
 }
 
 /* Take up a group of queries. */
 static __attribute__((noinline)) void ask(struct batch *b, struct group *g, bool by_tree)
 {
     const struct part *p = b->asking.part;
-    const struct lifetimes *lives = b->asking.lives;
-    uint32_t *list = b->list;
-    size_t count = 0;
-    size_t read = b->read;
-    size_t absent = b->absent;
-    for (; read < b->n && count < GROUP; read++) {
-        struct lane *lane = &g->lane[count];
-        uint32_t number = list[read];
+    const uint32_t *list = b->list + b->read;
+    size_t count = b->n - b->read < GROUP ? b->n - b->read : GROUP;
+    int64_t id[GROUP];
+    uint64_t home[GROUP];
+    for (size_t i = 0; i < count; i++) {
         struct part_query *q =
-            (struct part_query *)(void *)((char *)b->many->first + number * b->many->stride);
-        uint32_t table = q->table;
-        int64_t key = key_of(table, q->id, p->header.seg.seed);
-        const struct part_block *block = &p->blocks[key_home(key, p->header.homes)];
+            (struct part_query *)(void *)((char *)b->many->first + list[i] * b->many->stride);
+        g->number[i] = list[i];
+        g->query[i] = q;
+        g->table[i] = q->table;
+        id[i] = q->id;
+    }
+    for (size_t i = count; i < GROUP; i++) {
+        g->table[i] = 0;
+        id[i] = 0;
+    }
+    mix_keys(p, g, id, home);
+    for (size_t i = 0; i < count; i++) {
+        const struct part_block *block = &p->blocks[home[i]];
         if (!by_tree)
             __builtin_prefetch(block);
-        uint32_t index = part_table_index(p, table);
-        prefetch_table(p, index); /* if there is none: asking for memory that isn't there is harmless */
-        bool plain = is_plain(lives, table);
-        if (!plain)
-            lifetime_prefetch(lives, table);
-        *lane = (struct lane){ .query = q,
-                               .block = block,
-                               .key = key,
-                               .table = table,
-                               .index = index,
-                               .number = number,
-                               .plain = plain };
-        list[absent] = number;
-        bool known = index != PART_NO_TABLE;
-        absent += !known;
-        count += known;
+        ask_lane(&b->asking, g, i, block);
     }
-    b->read = read;
-    b->absent = absent;
-    g->asked = count;
+    b->read += count;
+    g->count = (uint32_t)count;
     if (by_tree)
         descend(p, g);
 }
@@ -401,92 +418,104 @@ static inline void prefetch_row(const struct part_row *row)
 }
 
 /* Where the row may be that isn't at home: before it if the key is low, else ahead. */
-static inline void go_astray(const struct part *p, struct lane *lane)
+static inline void go_astray(const struct part *p, struct group *g, uint32_t i)
 {
-    unsigned before = may_be_before(lane->block, lane->block->marks, lane->key);
-    uint64_t neighbour = (uint64_t)(lane->block - p->blocks) + (before ? UINT64_MAX : 1);
+    const struct part_block *home = g->block[i];
+    unsigned before = may_be_before(home, home->marks, g->key[i]);
+    uint64_t neighbour = (uint64_t)(home - p->blocks) + (before ? UINT64_MAX : 1);
     if (neighbour < p->header.blocks.count) /* else the marks are damaged */
-        lane->block = &p->blocks[neighbour];
-    prefetch_block(lane->block);
+        g->block[i] = &p->blocks[neighbour];
+    prefetch_block(g->block[i]);
 }
 
-/* A key that isn't in its leaf is nowhere; one that isn't at home may be next door. */
+/* Of the COUNT lanes in LOST the key isn't at home.  A key that isn't in its leaf is nowhere. */
+static inline __attribute__((always_inline)) void
+match_lost(struct batch *b, struct group *g, const uint32_t *lost, uint32_t count, bool by_tree)
+{
+    uint32_t astray = 0;
+    for (uint32_t k = 0; k < count; k++) {
+        uint32_t i = lost[k];
+        const struct part_block *block = g->block[i];
+        uint32_t marks = block->marks;
+        uint32_t elsewhere =
+            by_tree ? 0 : may_be_before(block, marks, g->key[i]) | may_be_ahead(block, marks, g->key[i]);
+        g->astray[astray] = i;
+        astray += elsewhere;
+        b->list[b->absent] = g->number[i];
+        b->absent += elsewhere ^ 1;
+    }
+    for (uint32_t k = 0; k < astray; k++)
+        go_astray(b->asking.part, g, g->astray[k]);
+    g->astray_count = astray;
+}
+
 static __attribute__((noinline)) void match(struct batch *b, struct group *g, bool by_tree)
 {
-    uint32_t *list = b->list;
-    size_t absent = b->absent;
-    size_t found = 0;
-    size_t astray = 0;
-    for (size_t i = 0; i < g->asked; i++) {
-        struct lane *lane = &g->lane[i];
-        const struct part_block *block = lane->block;
-        uint32_t marks = block->marks;
-        unsigned equal = equal_keys(block, lane->key) & marks & PART_USED;
-        lane->slot = (uint32_t)__builtin_ctz(equal | 1u << (PART_SLOTS - 1));
-        prefetch_row(&block->row[lane->slot]);
-        g->found_lane[found] = lane;
+    uint32_t lost[GROUP];
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < g->count; i++) {
+        const struct part_block *block = g->block[i];
+        unsigned equal = equal_keys(block, g->key[i]) & block->marks & PART_USED;
+        unsigned slot = (unsigned)__builtin_ctz(equal | 1u << (PART_SLOTS - 1));
+        prefetch_row(&block->row[slot]);
+        g->slot[i] = slot;
+        g->found[found] = i;
+        lost[i - found] = i;
         found += equal != 0;
-        unsigned elsewhere =
-            by_tree ? 0 : may_be_before(block, marks, lane->key) | may_be_ahead(block, marks, lane->key);
-        g->astray_lane[astray] = lane;
-        astray += elsewhere & (unsigned)(equal == 0);
-        list[absent] = lane->number;
-        absent += (elsewhere ^ 1) & (unsigned)(equal == 0);
     }
-    b->absent = absent;
-    for (size_t i = 0; i < astray; i++)
-        go_astray(b->asking.part, g->astray_lane[i]);
-    g->found = found;
-    g->astray = astray;
+    g->found_count = found;
+    match_lost(b, g, lost, g->count - found, by_tree);
 }
 
-/* STATUS is what a lane's row made of its query; 0: there was none. */
-static inline void settle(struct batch *b, const struct lane *lane, int status)
+/* STATUS is what lane I's row made of its query; 0: there was none. */
+static inline void settle(struct batch *b, const struct group *g, uint32_t i, int status)
 {
     if (__builtin_expect(status == 1, 1))
         return;
     if (status == 0) {
-        b->list[b->absent++] = lane->number;
+        b->list[b->absent++] = g->number[i];
         return;
     }
-    lane->query->status = status;
+    g->query[i]->status = status;
     if (status != -ERANGE && status != SKADE_EEXPIRED)
-        b->many->odd[b->many->odd_count++] = lane->number;
+        b->many->odd[b->many->odd_count++] = g->number[i];
 }
 
-static inline __attribute__((always_inline)) void finish_row(struct batch *b, const struct lane *lane,
-                                                             const struct part_block *block, unsigned slot)
+static inline __attribute__((always_inline)) void finish_row(struct batch *b, const struct group *g,
+                                                             uint32_t i, unsigned slot)
 {
-    settle(b, lane, answer_row(&b->asking, block, slot, lane->table, lane->index, lane->plain, lane->query));
+    settle(b, g, i,
+           answer_row(&b->asking, g->block[i], slot, g->table[i], g->index[i], g->plain[i], g->query[i]));
 }
 
 /* Search alone, from the home on: a row of another table has the same key, or the neighbour isn't the place either. */
-static __attribute__((noinline)) void finish_alone(struct batch *b, const struct lane *lane, bool by_tree)
+static __attribute__((noinline)) void finish_alone(struct batch *b, const struct group *g, uint32_t i,
+                                                   bool by_tree)
 {
     const struct part *p = b->asking.part;
-    uint32_t ref = by_tree ? find_by_tree(p, lane->key, lane->table) : find_ref(p, lane->key, lane->table);
+    uint32_t ref = by_tree ? find_by_tree(p, g->key[i], g->table[i]) : find_ref(p, g->key[i], g->table[i]);
     const struct part_block *block = &p->blocks[ref / PART_SLOTS];
-    settle(b, lane,
+    settle(b, g, i,
            ref == PART_NO_REF ? 0
-                              : answer_any(&b->asking, block, ref % PART_SLOTS, lane->index, lane->query));
+                              : answer_any(&b->asking, block, ref % PART_SLOTS, g->index[i], g->query[i]));
 }
 
 static __attribute__((noinline)) void finish(struct batch *b, const struct group *g, bool by_tree)
 {
-    for (size_t i = 0; i < g->found; i++) {
-        const struct lane *lane = g->found_lane[i];
-        if (__builtin_expect(load_u32(lane->block->row[lane->slot].table) == lane->table, 1))
-            finish_row(b, lane, lane->block, lane->slot);
+    for (uint32_t k = 0; k < g->found_count; k++) {
+        uint32_t i = g->found[k];
+        if (__builtin_expect(load_u32(g->block[i]->row[g->slot[i]].table) == g->table[i], 1))
+            finish_row(b, g, i, g->slot[i]);
         else
-            finish_alone(b, lane, by_tree);
+            finish_alone(b, g, i, by_tree);
     }
-    for (size_t i = 0; i < g->astray; i++) {
-        const struct lane *lane = g->astray_lane[i];
-        int slot = find_slot(lane->block, lane->block->marks, lane->key, lane->table);
+    for (uint32_t k = 0; k < g->astray_count; k++) {
+        uint32_t i = g->astray[k];
+        int slot = find_slot(g->block[i], g->block[i]->marks, g->key[i], g->table[i]);
         if (slot >= 0)
-            finish_row(b, lane, lane->block, (unsigned)slot);
+            finish_row(b, g, i, (unsigned)slot);
         else
-            finish_alone(b, lane, by_tree);
+            finish_alone(b, g, i, by_tree);
     }
 }
 
@@ -495,9 +524,11 @@ static void resolve_few(struct batch *b, bool by_tree)
 {
     const struct asking *a = &b->asking;
     for (; b->read < b->n; b->read++) {
-        struct lane lane = { .number = b->list[b->read] };
-        lane.query = (struct part_query *)(void *)((char *)b->many->first + lane.number * b->many->stride);
-        settle(b, &lane, resolve(a->part, a->lives, lane.query->table, lane.query->id, lane.query, by_tree));
+        struct group g;
+        g.number[0] = b->list[b->read];
+        g.query[0] = (struct part_query *)(void *)((char *)b->many->first + g.number[0] * b->many->stride);
+        const struct part_query *q = g.query[0];
+        settle(b, &g, 0, resolve(a->part, a->lives, q->table, q->id, g.query[0], by_tree));
     }
 }
 
@@ -507,7 +538,7 @@ static inline __attribute__((always_inline)) void roll(struct batch *b, bool by_
     struct group *asked = &groups[0];
     struct group *matched = &groups[1];
     struct group *finished = &groups[2];
-    asked->asked = matched->found = matched->astray = 0;
+    asked->count = matched->found_count = matched->astray_count = 0;
     do {
         /* Who was finished is asked next. */
         struct group *free = finished;
@@ -517,7 +548,7 @@ static inline __attribute__((always_inline)) void roll(struct batch *b, bool by_
         finish(b, finished, by_tree);
         match(b, matched, by_tree);
         ask(b, asked, by_tree);
-    } while (b->read < b->n || asked->asked + matched->found + matched->astray > 0);
+    } while (asked->count + matched->found_count + matched->astray_count > 0);
 }
 
 static inline __attribute__((always_inline)) size_t resolve_many(const struct part *p, struct part_many *m,

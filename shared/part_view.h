@@ -54,7 +54,8 @@ struct part {
     const uint32_t *order;
     const char *texts;
     const char *heap;
-    uint64_t span; /* greatest relative seq */
+    uint64_t span;  /* greatest relative seq */
+    uint32_t dense; /* so many table numbers from the first one on are all there */
     struct stree64 tree;
     struct part_header header;
 };
@@ -106,6 +107,8 @@ static inline uint32_t part_table_search(const struct part *p, uint32_t number)
 static inline uint32_t part_table_index(const struct part *p, uint32_t number)
 {
     uint32_t offset = number - p->header.table_first;
+    if (offset < p->dense)
+        return offset;
     if (offset / 64 >= p->header.ranks.count)
         return p->header.ranks.count ? PART_NO_TABLE : part_table_search(p, number);
     const struct part_rank *rank = &p->ranks[offset / 64];

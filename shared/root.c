@@ -24,6 +24,7 @@
 
 struct root {
     const uint8_t *base;
+    bool all_plain; /* has every table its bit? */
     struct root_header header;
     struct root_part parts[];
 };
@@ -115,6 +116,17 @@ static int check_content(const struct root *r, unsigned flags, struct errmsg *ms
     return problem ? fail(msg, SKADE_EDAMAGED, "the root is damaged: %s", problem) : 0;
 }
 
+static uint64_t count_plain(const struct root *r)
+{
+    uint64_t count = 0, bits;
+
+    for (uint64_t i = 0; i < r->header.plain.count; i++) {
+        copy_once(&bits, r->base + r->header.plain.off + i * sizeof bits, sizeof bits);
+        count += (uint64_t)__builtin_popcountll(bits);
+    }
+    return count;
+}
+
 int root_open(struct root **ret, const void *base, size_t size, unsigned flags, struct errmsg *msg)
 {
     union {
@@ -134,6 +146,7 @@ int root_open(struct root **ret, const void *base, size_t size, unsigned flags, 
     r->base = base;
     r->header = copy.header;
     copy_once(r->parts, r->base + r->header.parts.off, r->header.parts.count * sizeof r->parts[0]);
+    r->all_plain = count_plain(r) == r->header.tables.count;
     result = check_content(r, flags, msg);
     if (result < 0) {
         root_close(r);
@@ -172,7 +185,8 @@ struct lifetimes root_lifetimes(const struct root *r, uint64_t at)
                                .plain = (const void *)(r->base + h->plain.off),
                                .count = count,
                                .plain_count = at >= h->names_seq ? count : 0,
-                               .at = at };
+                               .at = at,
+                               .all_plain = at >= h->names_seq && r->all_plain };
 }
 
 int root_get_part(const struct root *r, size_t i, struct root_part *ret)
