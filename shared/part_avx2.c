@@ -67,6 +67,16 @@ static inline void copy_64(char *dst, const char *src)
 
 #include "part_x86.h"
 
+static inline uint64_t eight_digits(uint32_t number)
+{
+    return template_eight_digits(number);
+}
+
+static inline void put_dashed(char *dst, const uint8_t uuid[16])
+{
+    put_uuid(dst, uuid, true);
+}
+
 #include "part_kernel.h"
 
 const struct part_kernel part_kernel_avx2 = PART_KERNEL(PART_AVX2);

@@ -97,24 +97,27 @@ static __attribute__((noinline)) uint32_t find_around(const struct part *p, uint
 {
     const struct part_block *block = &p->blocks[home];
     uint32_t ref = PART_NO_REF;
-    if (may_be_before(block, block->marks, key) && home > 0)
+    if (may_be_before(block, block->marks, key) && home > 0) {
+        prefetch_block(block - 1); /* the row with the keys, not after them */
         ref = find_in(p, home - 1, key, table);
+    }
     uint64_t at = home;
     while (ref == PART_NO_REF && may_be_ahead(&p->blocks[at], p->blocks[at].marks, key)) {
         if (++at == p->header.blocks.count)
             break;
         if (at > home + PART_PROBE_REACH)
             return find_by_tree(p, key, table);
+        prefetch_block(&p->blocks[at]);
         ref = find_in(p, at, key, table);
     }
     return ref;
 }
 
+/* Whoever asks has asked memory for the home. */
 static inline uint32_t find_ref(const struct part *p, int64_t key, uint32_t table)
 {
     uint64_t home = key_home(key, p->header.homes);
     const struct part_block *block = &p->blocks[home];
-    prefetch_block(block);
     uint32_t marks = block->marks;
     int slot = find_slot(block, marks, key, table);
     if (slot >= 0)
@@ -188,7 +191,7 @@ static int answer_location(const struct part *p, const struct record *r, uint32_
     return q->location_cap > 0 ? 1 : -ERANGE;
 }
 
-/* Any row at all. */
+/* The row that SLOT of BLOCK is, any row at all, answers Q. */
 static __attribute__((noinline)) int answer_any(const struct asking *a, const struct part_block *block,
                                                 unsigned slot, uint32_t index, struct part_query *q)
 {
@@ -247,9 +250,11 @@ static inline __attribute__((always_inline)) int answer_row(const struct asking 
 
 static int kernel_find(const struct part *p, uint32_t table, int64_t id, struct part_hit *ret)
 {
+    int64_t key = key_of(table, id, p->header.seg.seed);
     if (part_table_index(p, table) == PART_NO_TABLE)
         return 0;
-    return answer_one(p, find_ref(p, key_of(table, id, p->header.seg.seed), table), id, ret);
+    prefetch_block(&p->blocks[key_home(key, p->header.homes)]);
+    return answer_one(p, find_ref(p, key, table), id, ret);
 }
 
 static int kernel_find_by_tree(const struct part *p, uint32_t table, int64_t id, struct part_hit *ret)

@@ -1,8 +1,8 @@
 /*
  * Rendering a location with 128-bit instructions: what the AVX2 and the AVX-512 kernel share.
  *
- * They differ in copy_text(dst, src, len), copy_32() and copy_64(), which each defines before it includes
- * this file.  Nothing behind the
+ * They differ in copy_text(dst, src, len), copy_32() and copy_64(), which each defines before it includes this file,
+ * and in eight_digits() and put_dashed(), which it defines after.  Nothing behind the
  * location is written: buffers may lie side by side.
  */
 #ifndef SKADE_PART_X86_H
@@ -88,6 +88,10 @@ static inline __attribute__((always_inline)) size_t render(const struct template
     return render_shape(t, t->shape, number, uuid, dst, cap);
 }
 
+/* As template_eight_digits(); as put_uuid() with dashes. */
+static inline uint64_t eight_digits(uint32_t number);
+static inline void put_dashed(char *dst, const uint8_t uuid[16]);
+
 /* Can the location of T, of LEN bytes and a NUL, be put together from overlapping pieces? */
 static inline bool is_usual(const struct part_table *t, size_t len, unsigned suffix_len)
 {
@@ -118,11 +122,11 @@ static inline __attribute__((always_inline)) size_t put_usual(const struct part_
         copy_32(dst + PART_TEXT - 32, t->text + PART_TEXT - 32);
     __m128i last = _mm_loadu_si128((const void *)(t->text + prefix_len + suffix_len - 16));
     _mm_storeu_si128((void *)(dst + len - 16), last);
-    uint64_t eight = template_eight_digits(number) >> (64 - 8 * digits);
+    uint64_t eight = eight_digits(number) >> (64 - 8 * digits);
     char *end = dst + prefix_len;
     memcpy(end, &eight, sizeof eight);
     end[digits] = (char)t->separator;
-    put_uuid(end + digits + 1, uuid, true);
+    put_dashed(end + digits + 1, uuid);
     return len;
 }
 
