@@ -70,9 +70,11 @@ static void take_absent(skade *s, const struct moment *m, struct many *q, struct
     q->open--;
 }
 
+_Static_assert(GENERATION_MANY <= FRESH_MANY, "a piece is as large as either takes");
+
 /* The COUNT elements of LIST, which the parts have no answer for, are empty again; the tail may know more. */
-static void search_further(skade *s, const struct moment *m, struct many *q, size_t from, const uint32_t *list,
-                           size_t count)
+static void search_further(skade *s, const struct moment *m, struct many *q, size_t from,
+                           const uint32_t *list, size_t count)
 {
     struct skade_answer *fresh[GENERATION_MANY];
     size_t fresh_count = 0;
