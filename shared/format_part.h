@@ -140,6 +140,8 @@ static inline bool part_text_fits(uint16_t prefix_len, uint16_t suffix_len)
     return (unsigned)prefix_len + suffix_len <= PART_TEXT;
 }
 
+#define PART_FENCE 64u                /* times from one fence to the next                   */
+
 /* [doc:part_header] */
 struct part_header {
     /*   0 */ struct seg_header seg;
@@ -159,16 +161,23 @@ struct part_header {
     /* 216 */ struct section tables;  /* struct part_table, by number                       */
     /* 232 */ struct section times;   /* i64 of heads, per table by time, then by seq       */
     /* 248 */ struct section heads;   /* u32 ref, side by side with times                   */
-    /* 264 */ struct section order;   /* u32 ref, per table by seq                          */
-    /* 280 */ struct section texts;   /* bytes: long prefixes and suffixes, each once       */
-    /* 296 */ struct section heap;    /* bytes: see part_escape                             */
-    /* 312 */ uint64_t level[STREE64_LEVELS]; /* first node of each level of the tree       */
-    /* 408 */ uint8_t pad[104];
+    /* 264 */ struct section fences;  /* i64: every PART_FENCE-th of times                  */
+    /* 280 */ struct section order;   /* u32 ref, per table by seq                          */
+    /* 296 */ struct section texts;   /* bytes: long prefixes and suffixes, each once       */
+    /* 312 */ struct section heap;    /* bytes: see part_escape                             */
+    /* 328 */ uint64_t level[STREE64_LEVELS]; /* first node of each level of the tree       */
+    /* 424 */ uint8_t pad[88];
 };
 /* [end] */
 AT(part_header, blocks, 152);
-AT(part_header, level, 312);
+AT(part_header, level, 328);
 SIZE(part_header, 512);
+
+/* How many of TIMES times are fences: those at multiples of PART_FENCE. */
+static inline uint64_t part_fences(uint64_t times)
+{
+    return times / PART_FENCE + (times % PART_FENCE != 0);
+}
 
 /* Every section once, in the order of the file: name, element. */
 #define PART_SECTIONS(X)            \
@@ -179,6 +188,7 @@ SIZE(part_header, 512);
     X(tables, struct part_table)    \
     X(times, int64_t)               \
     X(heads, uint32_t)              \
+    X(fences, int64_t)              \
     X(order, uint32_t)              \
     X(texts, char)                  \
     X(heap, char)

@@ -121,6 +121,10 @@ int part_resolve_by_tree(const struct part *p, const struct lifetimes *lives, ui
                          struct part_query *q);
 size_t part_resolve_many_by_tree(const struct part *p, struct part_many *m, uint32_t *list, size_t n);
 
+/* The index alone: for each of N keys (mix.h) a ref whose row has it, through the tree, or PART_NO_REF.  Of rows with equal
+ * keys it is the first one's.  For tests and the benchmark. */
+void part_find_keys_by_tree(const struct part *p, const int64_t *keys, uint32_t *refs, size_t n);
+
 /* part_find() through the tree alone; for tests and the benchmark. */
 int part_find_by_tree(const struct part *p, uint32_t table, int64_t id, struct part_hit *ret);
 

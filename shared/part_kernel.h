@@ -348,24 +348,63 @@ static inline void mix_keys(const struct part *p, struct group *g, const int64_t
     }
 }
 
-/* The leaves of all lanes: a level at a time, so that memory works for all of them. */
-static inline void descend(const struct part *p, struct group *g)
+/* The leaves of COUNT keys, at most GROUP: a level at a time, so that memory works for all of them. */
+static inline __attribute__((always_inline)) void descend(const struct part *p, const int64_t *keys,
+                                                          size_t count, uint64_t at[GROUP])
 {
     const struct stree64_shape *shape = &p->tree.shape;
-    uint64_t at[GROUP] = { 0 };
+    memset(at, 0, GROUP * sizeof *at);
     for (uint32_t level = 0; level < shape->height; level++) {
         const struct stree64_node *nodes = &p->tree.nodes[shape->first[level]];
         bool last = level + 1 == shape->height;
+        uint64_t end = (last ? shape->leaves : shape->count[level + 1]) - 1;
         const char *below =
             last ? (const char *)p->blocks : (const char *)&p->tree.nodes[shape->first[level + 1]];
         size_t stride = last ? sizeof(struct part_block) : sizeof(struct stree64_node);
-        for (size_t i = 0; i < g->count; i++) {
-            at[i] = stree64_child(shape, level, at[i], node_rank(&nodes[at[i]], g->key[i]));
+        for (size_t i = 0; i < count; i++) {
+            uint64_t child = at[i] * STREE64_FANOUT + node_rank(&nodes[at[i]], keys[i]);
+            at[i] = child < end ? child : end; /* as stree64_child() */
             __builtin_prefetch(below + at[i] * stride);
         }
     }
+}
+
+static inline void descend_group(const struct part *p, struct group *g)
+{
+    uint64_t at[GROUP];
+    descend(p, g->key, g->count, at);
     for (size_t i = 0; i < g->count; i++)
         g->block[i] = g->index[i] == PART_NO_TABLE ? &nowhere : &p->blocks[at[i]];
+}
+
+/* The refs of COUNT keys, of which AT says the leaves. */
+static inline void match_keys(const struct part *p, const int64_t *keys, uint32_t *refs, size_t count,
+                              const uint64_t at[GROUP])
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct part_block *block = &p->blocks[at[i]];
+        unsigned equal = equal_keys(block, keys[i]) & block->marks & PART_USED;
+        uint32_t ref = (uint32_t)(at[i] * PART_SLOTS) + (unsigned)__builtin_ctz(equal | 1u << PART_SLOTS);
+        refs[i] = equal ? ref : PART_NO_REF;
+    }
+}
+
+static inline size_t group_of(size_t rest)
+{
+    return rest < GROUP ? rest : GROUP;
+}
+
+/* While the leaves of one group are on their way, the next one descends. */
+static void kernel_find_keys_by_tree(const struct part *p, const int64_t *keys, uint32_t *refs, size_t n)
+{
+    uint64_t leaves[2][GROUP];
+    descend(p, keys, group_of(n), leaves[0]);
+    for (size_t i = 0; i < n; i += GROUP) {
+        size_t count = group_of(n - i);
+        if (i + count < n)
+            descend(p, keys + i + GROUP, group_of(n - i - GROUP), leaves[(i / GROUP + 1) % 2]);
+        match_keys(p, keys + i, refs + i, count, leaves[i / GROUP % 2]);
+    }
 }
 
 /* Where rows of lane I stand, and its table and rules: asked for. */
@@ -413,7 +452,7 @@ static __attribute__((noinline)) void ask(struct batch *b, struct group *g, bool
     b->read += count;
     g->count = (uint32_t)count;
     if (by_tree)
-        descend(p, g);
+        descend_group(p, g);
 }
 
 static inline void prefetch_row(const struct part_row *row)
@@ -577,11 +616,12 @@ static size_t kernel_resolve_many_by_tree(const struct part *p, struct part_many
     return resolve_many(p, m, list, n, true);
 }
 
-#define PART_KERNEL(which)                                                                                 \
-    {                                                                                                      \
-        .isa = which, .find = kernel_find, .find_by_tree = kernel_find_by_tree, .resolve = kernel_resolve, \
-        .resolve_by_tree = kernel_resolve_by_tree, .resolve_many = kernel_resolve_many,                    \
-        .resolve_many_by_tree = kernel_resolve_many_by_tree, .render = render, .leaf = tree_leaf           \
+#define PART_KERNEL(which)                                                                                  \
+    {                                                                                                       \
+        .isa = which, .find = kernel_find, .find_by_tree = kernel_find_by_tree, .resolve = kernel_resolve,  \
+        .resolve_by_tree = kernel_resolve_by_tree, .resolve_many = kernel_resolve_many,                     \
+        .resolve_many_by_tree = kernel_resolve_many_by_tree, .find_keys_by_tree = kernel_find_keys_by_tree, \
+        .render = render, .leaf = tree_leaf                                                                 \
     }
 
 #endif

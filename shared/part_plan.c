@@ -353,6 +353,7 @@ static int size_orders(struct part_plan *plan)
             most_heads = t->heads_count;
     }
     h->times.count = h->heads.count;
+    h->fences.count = part_fences(h->times.count);
     assert(h->order.count == h->rows && h->heads.count <= h->rows);
     free(plan->scratch);
     plan->scratch = malloc((2 * most_heads + 1) * sizeof *plan->scratch);
@@ -546,6 +547,15 @@ static void fill_tree(struct filling *f)
     stree64_fill(&shape, section(f, &h->nodes), &blocks->key[PART_SLOTS - 1], sizeof *blocks);
 }
 
+static void fill_fences(struct filling *f)
+{
+    const struct part_header *h = &f->plan->header;
+    const int64_t *times = section(f, &h->times);
+    int64_t *fences = section(f, &h->fences);
+    for (uint64_t i = 0; i < h->fences.count; i++)
+        fences[i] = times[i * PART_FENCE];
+}
+
 static void fill_ranks(struct filling *f)
 {
     const struct part_plan *plan = f->plan;
@@ -659,6 +669,7 @@ int part_plan_fill(struct part_plan *plan, void *buf, size_t size)
         return SKADE_EDAMAGED;
     fill_tree(&f);
     fill_ranks(&f);
+    fill_fences(&f);
     if (plan->texts.len)
         memcpy(section(&f, &plan->header.texts), plan->texts.data, plan->texts.len);
     fill_header(&f);

@@ -33,6 +33,7 @@ struct part_kernel {
                            struct part_query *q);
     size_t (*resolve_many)(const struct part *p, struct part_many *m, uint32_t *list, size_t n);
     size_t (*resolve_many_by_tree)(const struct part *p, struct part_many *m, uint32_t *list, size_t n);
+    void (*find_keys_by_tree)(const struct part *p, const int64_t *keys, uint32_t *refs, size_t n);
     part_render *render;
     uint64_t (*leaf)(const struct stree64 *tree, int64_t q);
 };
@@ -51,6 +52,7 @@ struct part {
     const struct part_table *tables;
     const int64_t *times;
     const uint32_t *heads;
+    const int64_t *fences;
     const uint32_t *order;
     const char *texts;
     const char *heap;

@@ -95,7 +95,7 @@ extern struct skade_answer answers[WINDOW];
 void answers_clear(void); /* before anything is asked */
 
 /* How much of an answer a row gives: peers give a location only, and so less than skade. */
-enum answer_depth { LOCATION_ONLY, WHOLE_ANSWER };
+enum answer_depth { NO_ANSWER, LOCATION_ONLY, WHOLE_ANSWER };
 
 /* Compare the answers to the last questions of Q with what they must be.  How many are wrong. */
 uint64_t judge_answers(const struct history *h, const struct question *q, size_t n, enum answer_depth depth);
@@ -294,6 +294,10 @@ void part_tree(void *p, const struct question *q, size_t n);
 void part_tree_loop(void *p, const struct question *q, size_t n);
 void part_batch(void *p, const struct question *q, size_t n);
 void part_tree_batch(void *p, const struct question *q, size_t n);
+/* Whether keys are there, in batches: through the tree, and in an ideal hash table over the same keys. */
+void lone_part_add_hash(struct lone_part *p);
+void keys_tree(void *p, const struct question *q, size_t n);
+void keys_hash(void *p, const struct question *q, size_t n);
 
 struct part_facts {
     uint64_t rows, bytes, block_bytes, huge_bytes;

@@ -14,11 +14,18 @@
 
 #define HUGE_PAGE ((size_t)2 << 20)
 
+/* Open addressing, a power of two of lines of eight keys, at most half full; no key is 0.  One line answers. */
+struct ideal {
+    uint64_t (*lines)[8];
+    uint64_t mask;
+};
+
 struct lone_part {
     struct part *part;
     struct segmap map; /* of the daemon's file */
     void *memory;      /* or our own */
     size_t size;
+    struct ideal ideal; /* of the same keys; lone_part_add_hash() */
 };
 
 /* ---- the daemon's part ------------------------------------------------------------------------------------------- */
@@ -130,6 +137,8 @@ struct lone_part *lone_part_build(const struct history *h)
 void lone_part_close(struct lone_part *p)
 {
     part_close(p->part);
+    if (p->ideal.lines)
+        munmap(p->ideal.lines, (p->ideal.mask + 1) * sizeof *p->ideal.lines);
     segmap_close(&p->map);
     if (p->memory)
         munmap(p->memory, p->size);
@@ -205,6 +214,132 @@ void part_batch(void *arg, const struct question *q, size_t n)
 void part_tree_batch(void *arg, const struct question *q, size_t n)
 {
     batches(((struct lone_part *)arg)->part, q, n, part_resolve_many_by_tree);
+}
+
+/* ---- the index alone, next to an ideal hash table ------------------------------------------------------------------------ */
+
+static void ideal_put(struct ideal *h, uint64_t key)
+{
+    for (uint64_t line = key & h->mask;; line = (line + 1) & h->mask)
+        for (int i = 0; i < 8; i++)
+            if (h->lines[line][i] == 0) {
+                h->lines[line][i] = key;
+                return;
+            }
+}
+
+static struct ideal ideal_make(const struct part *p)
+{
+    struct ideal h = { .mask = 1 };
+
+    while ((h.mask + 1) * 8 < 2 * part_rows(p))
+        h.mask = h.mask * 2 + 1;
+    h.lines = map_private((h.mask + 1) * sizeof *h.lines);
+    madvise(h.lines, (h.mask + 1) * sizeof *h.lines, MADV_HUGEPAGE);
+    for (uint64_t block = 0; block < p->header.blocks.count; block++)
+        for (unsigned slot = 0; slot < PART_SLOTS; slot++)
+            if (p->blocks[block].marks & 1u << slot)
+                ideal_put(&h, (uint64_t)p->blocks[block].key[slot]);
+    return h;
+}
+
+#define HASH_AHEAD 16
+
+typedef bool line_has(const uint64_t line[8], uint64_t key);
+
+static inline bool has_plain(const uint64_t line[8], uint64_t key)
+{
+    unsigned found = 0;
+    for (int i = 0; i < 8; i++)
+        found |= line[i] == key;
+    return found;
+}
+
+/* How many of the WINDOW keys are there. */
+static inline __attribute__((always_inline)) uint64_t hash_window(const struct ideal *h, const int64_t *keys,
+                                                                  line_has *has)
+{
+    uint64_t found = 0;
+
+    for (size_t k = 0; k < WINDOW + HASH_AHEAD; k++) {
+        if (k < WINDOW)
+            __builtin_prefetch(h->lines[(uint64_t)keys[k] & h->mask]);
+        if (k < HASH_AHEAD)
+            continue;
+        uint64_t key = (uint64_t)keys[k - HASH_AHEAD], line = key & h->mask;
+        while (!has(h->lines[line], key) && h->lines[line][7] != 0)
+            line = (line + 1) & h->mask;
+        found += has(h->lines[line], key);
+    }
+    return found;
+}
+
+static uint64_t hash_plain(const struct ideal *h, const int64_t *keys)
+{
+    return hash_window(h, keys, has_plain);
+}
+
+#if defined(__x86_64__)
+/* The compiler's default is an old processor; the index is compared with what this one can. */
+static inline __attribute__((target("avx512f"))) bool has_avx512(const uint64_t line[8], uint64_t key)
+{
+    return _mm512_cmpeq_epi64_mask(_mm512_loadu_si512(line), _mm512_set1_epi64((long long)key)) != 0;
+}
+
+static __attribute__((target("avx512f"))) uint64_t hash_avx512(const struct ideal *h, const int64_t *keys)
+{
+    return hash_window(h, keys, has_avx512);
+}
+#else
+#define hash_avx512 hash_plain
+#endif
+
+static void make_keys(const struct part *p, const struct question *q, int64_t keys[WINDOW])
+{
+    for (size_t k = 0; k < WINDOW; k++)
+        keys[k] = key_of(q[k].table, q[k].id, p->header.seg.seed);
+}
+
+/* The index gave its answer: whether the key is there.  What the row says isn't looked at. */
+static void found_all(uint64_t found, size_t n)
+{
+    if (found != n)
+        die("the index alone finds %llu of %zu keys", (unsigned long long)found, n);
+}
+
+void keys_hash(void *arg, const struct question *q, size_t n)
+{
+    const struct lone_part *p = arg;
+    static int64_t keys[WINDOW];
+    uint64_t found = 0;
+    bool best = part_isa_best() == PART_AVX512;
+
+    for (size_t i = 0; i < n; i += WINDOW) {
+        make_keys(p->part, q + i, keys);
+        found += best ? hash_avx512(&p->ideal, keys) : hash_plain(&p->ideal, keys);
+    }
+    found_all(found, n);
+}
+
+void keys_tree(void *arg, const struct question *q, size_t n)
+{
+    const struct lone_part *p = arg;
+    static int64_t keys[WINDOW];
+    static uint32_t refs[WINDOW];
+    uint64_t found = 0;
+
+    for (size_t i = 0; i < n; i += WINDOW) {
+        make_keys(p->part, q + i, keys);
+        part_find_keys_by_tree(p->part, keys, refs, WINDOW);
+        for (size_t k = 0; k < WINDOW; k++)
+            found += refs[k] != PART_NO_REF;
+    }
+    found_all(found, n);
+}
+
+void lone_part_add_hash(struct lone_part *p)
+{
+    p->ideal = ideal_make(p->part);
 }
 
 /* ---- what the part is like --------------------------------------------------------------------------------------------- */

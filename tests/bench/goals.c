@@ -66,6 +66,8 @@ static const struct ratio_goal lookup_goals[] = {
     { "batch_lmdb", "lmdb.", "batch", AT_LEAST, { { 8.5, 10.8 }, { 20, 25 }, { 25, 31 } } },
     { "batch_sqlite", "sqlite.", "batch", AT_LEAST, { { 29, 36 }, { 34, 42 }, { 37, 46 } } },
     { "tree_single_lmdb", "lmdb.", "tree-single", AT_LEAST, { { 2.5, 2.5 }, { 2.2, 2.2 }, { 1.8, 1.8 } } },
+    { "tree_batch_lmdb", "lmdb.", "tree-batch", AT_LEAST, { { 9, 9 }, { 15, 15 }, { 18, 18 } } },
+    { "tree_share", "keys-hash", "keys-tree", AT_LEAST, { { .4, .45 }, { .55, .65 }, { .45, .55 } } },
     { "single_chase", "single", "chase", AT_MOST, { { 0, 0 }, { 1.6, 1.4 }, { 1.6, 1.45 } } },
     { "single_half_misses",
       "single-half",

@@ -47,6 +47,7 @@ static void open_subjects(struct subjects *s, uint64_t n)
     s->socket = daemon_open(SKADE_NO_SHM);
     open_names(s);
     s->part = lone_part_open_largest(s->mapped);
+    lone_part_add_hash(s->part);
     struct part_facts facts = lone_part_facts(s->part);
     s->limits = limits_open(facts.block_bytes, facts.huge_bytes > facts.bytes / 2);
     s->lmdb = lmdb_fill(&s->history);
@@ -122,6 +123,17 @@ static void add_client(struct rows *rows, const struct subjects *s)
     rows_add(rows, socket);
 }
 
+/* Keys alone: these rows judge themselves. */
+static struct row keys(const struct subjects *s, const char *name,
+                       void (*run)(void *, const struct question *, size_t), enum row_kind kind)
+{
+    struct row row = ours(s, name, run, s->part, MANY);
+
+    row.kind = kind;
+    row.depth = NO_ANSWER;
+    return row;
+}
+
 static void add_part(struct rows *rows, const struct subjects *s)
 {
     rows_add(rows, ours(s, "part-single", part_single, s->part, SOME));
@@ -129,6 +141,8 @@ static void add_part(struct rows *rows, const struct subjects *s)
     rows_add(rows, ours(s, "tree-single", part_tree, s->part, SOME));
     rows_add(rows, ours(s, "tree-batch", part_tree_batch, s->part, MANY));
     rows_add(rows, ours(s, "tree-loop", part_tree_loop, s->part, SOME));
+    rows_add(rows, keys(s, "keys-tree", keys_tree, ROW_OURS));
+    rows_add(rows, keys(s, "keys-hash", keys_hash, ROW_LIMIT));
 }
 
 static void add_peer(struct rows *rows, const struct subjects *s, const char *name,

@@ -39,7 +39,7 @@ static void warm_up(const struct row *row)
 
 static uint64_t judge(const struct row *row)
 {
-    if (!row->history)
+    if (!row->history || row->depth == NO_ANSWER)
         return 0;
     return judge_answers(row->history, questions, row->n, row->depth);
 }

@@ -470,8 +470,34 @@ static void check_batch_by(const struct part *p, const struct world *w, size_t n
     batch_free(&b);
 }
 
+/* A ref is that of the first row in the blocks with the key, whatever its table. */
+static void check_keys(const struct part *p, const struct world *w, size_t n)
+{
+    int64_t *keys = calloc(n + 1, sizeof *keys);
+    uint32_t *refs = calloc(n + 1, sizeof *refs);
+    for (size_t i = 0; i < n; i++) {
+        const struct event *e = w->n ? &w->events[below(w->n)] : &(struct event){ .table = 3 };
+        keys[i] = (int64_t)((uint64_t)key_of(e->table, e->snapshot, w->info.seed) + below(2));
+    }
+    refs[n] = 4711;
+    part_find_keys_by_tree(p, keys, refs, n);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t expected = PART_NO_REF;
+        for (uint64_t slot = p->header.blocks.count * PART_SLOTS; slot-- > 0;) {
+            const struct part_block *block = &p->blocks[slot / PART_SLOTS];
+            if (block->marks & 1u << slot % PART_SLOTS && block->key[slot % PART_SLOTS] == keys[i])
+                expected = (uint32_t)slot;
+        }
+        ALWAYS(refs[i] == expected);
+    }
+    ALWAYS(refs[n] == 4711);
+    free(keys);
+    free(refs);
+}
+
 static void check_batch(const struct part *p, const struct world *w, size_t n)
 {
+    check_keys(p, w, n < 100 ? n : 100);
     check_batch_by(p, w, n, false);
     check_batch_by(p, w, n, true);
 }
@@ -1196,6 +1222,11 @@ static void ask_batch(struct part *p, const struct world *w, bool by_tree)
     size_t absent =
         by_tree ? part_resolve_many_by_tree(p, &m, b.list, w->n) : part_resolve_many(p, &m, b.list, w->n);
     ALWAYS(absent + m.odd_count <= w->n);
+    int64_t *keys = calloc(w->n + 1, sizeof *keys);
+    for (size_t i = 0; i < w->n; i++)
+        keys[i] = key_of(w->events[i].table, w->events[i].snapshot, w->info.seed);
+    part_find_keys_by_tree(p, keys, b.odd, w->n);
+    free(keys);
     for (size_t i = 0; i < w->n; i++)
         ALWAYS(b.queries[i].status != 1 || b.queries[i].location_len < BATCH_TEXT);
     batch_free(&b);
