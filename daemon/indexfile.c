@@ -175,14 +175,15 @@ int indexfile_put_part(int dir, const void *base, size_t size, uint64_t header_c
 static void put_event(struct wr *w, const struct event *e)
 {
     bool compact = e->kind == EVENT_COMPACT;
-    struct index_event row = { .seq = e->seq, .kind = e->kind, .table = e->table, .watermark = e->watermark };
+    struct index_event row = {
+        .seq = e->seq, .kind = e->kind, .table = e->table, .time_us = e->time_us, .watermark = e->watermark
+    };
 
     if (!compact) {
         row.flags = e->flags;
         row.text_len = (uint32_t)e->text.len;
         row.text2_len = (uint32_t)e->text2.len;
         row.snapshot = e->snapshot;
-        row.time_us = e->time_us;
         row.uuid = e->uuid;
     }
     wr_bytes(w, &row, sizeof row);

@@ -69,9 +69,11 @@ static const struct event *next_event(struct saving *s, const struct ledger *l)
         c = &l->compactions[s->compactions_count];
     if (c && c->seq <= s->image.covered && (!other || c->seq < other->seq)) {
         struct event *e = &s->compactions[s->compactions_count++];
-        *e = (struct event){
-            .seq = c->seq, .kind = EVENT_COMPACT, .table = c->table, .watermark = c->watermark
-        };
+        *e = (struct event){ .seq = c->seq,
+                             .kind = EVENT_COMPACT,
+                             .table = c->table,
+                             .time_us = c->when_us,
+                             .watermark = c->watermark };
         return e;
     }
     if (!other || other->seq > s->image.covered)
@@ -208,8 +210,8 @@ static void chain_found(struct log_job *job)
 
     s->work.data = s;
     /* Not into s->error: that is the worker's from here on. */
-    int r = s->error < 0 ? s->error
-                         : world.work(&s->keeper->server->loop, &s->work, write_on_worker, written);
+    int r =
+        s->error < 0 ? s->error : world.work(&s->keeper->server->loop, &s->work, write_on_worker, written);
     if (r == 0)
         return;
     s->error = r;

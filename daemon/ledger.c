@@ -522,11 +522,11 @@ static int keep_other(struct ledger *l, const struct event *e)
     return 0;
 }
 
-static int keep_compaction(struct ledger *l, const struct event *e)
+static int keep_compaction(struct ledger *l, const struct event *e, int64_t when_us)
 {
     if (grow(&l->compactions, &l->compactions_cap, l->compactions_count, sizeof *l->compactions) < 0)
         return -ENOMEM;
-    l->compactions[l->compactions_count++] = (struct compacted){ e->seq, e->watermark, e->table };
+    l->compactions[l->compactions_count++] = (struct compacted){ e->seq, e->watermark, e->table, when_us };
     return 0;
 }
 
@@ -559,7 +559,7 @@ static int apply_kind(struct ledger *l, const struct event *e, bool replay, cons
         t->since_compaction = 0;
         int r = apply_retirement(l, t, e, replay, g);
         if (r == 0)
-            r = keep_compaction(l, e);
+            r = keep_compaction(l, e, when(e));
         return r < 0 ? r : apply_commit(l, t, e, replay, g);
     }
     default:
@@ -824,7 +824,7 @@ int ledger_earliest(const struct ledger *l, const struct generation *g, uint32_t
 
 /* ---- beginning again from parts --------------------------------------------------------------------------------------------- */
 
-/* Of a COMPACT that is in the parts: what they don't tell. */
+/* Of a COMPACT that is in the parts: what they don't tell.  Its time here is when it came to be. */
 static int restore_compaction(struct ledger *l, const struct event *e)
 {
     struct table *t = ledger_table(l, e->table);
@@ -832,7 +832,10 @@ static int restore_compaction(struct ledger *l, const struct event *e)
     if (!t || t->dropped_seq != SEQ_MAX)
         return SKADE_EDAMAGED;
     int r = apply_retirement(l, t, e, true, NULL);
-    return r == 0 ? keep_compaction(l, e) : r;
+    if (r < 0)
+        return r;
+    t->retirements[t->retirements_count - 1].time_us = e->time_us;
+    return keep_compaction(l, e, e->time_us);
 }
 
 int ledger_restore(struct ledger *l, const struct event *e)

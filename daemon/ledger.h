@@ -44,6 +44,7 @@ struct compacted {
     uint64_t seq;
     uint64_t watermark;
     uint32_t table;
+    int64_t when_us; /* when it came to be; 0: the log doesn't tell */
 };
 
 struct head {

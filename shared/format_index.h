@@ -46,8 +46,8 @@ struct index_part {
 /* [end] */
 SIZE(index_part, 32);
 
-/* [doc:index_event] An event that isn't a commit, or of a COMPACT what parts don't have: seq, kind, table, watermark.
- * Not aligned. */
+/* [doc:index_event] An event that isn't a commit, or of a COMPACT what parts don't have: seq, kind, table, watermark,
+ * and as time_us when it came to be, 0 if the log doesn't tell.  Not aligned. */
 struct index_event {
     /*  0 */ uint64_t seq;
     /*  8 */ uint32_t kind;           /* enum event_kind                                    */

@@ -29,7 +29,8 @@ static void tables_are_same(const struct table *a, const struct table *b)
     for (size_t i = 0; i < a->retirements_count; i++)
         ALWAYS(a->retirements[i].seq == b->retirements[i].seq &&
                a->retirements[i].watermark == b->retirements[i].watermark &&
-               a->retirements[i].compaction == b->retirements[i].compaction);
+               a->retirements[i].compaction == b->retirements[i].compaction &&
+               a->retirements[i].time_us == b->retirements[i].time_us);
     heads_are_same(&a->head, &b->head);
 }
 

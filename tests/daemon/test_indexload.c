@@ -78,7 +78,8 @@ static bool random_retirement(struct author *a, const struct table *t, struct ev
                          .snapshot = 1000 + (int64_t)seq,
                          .time_us = e->time_us,
                          .watermark = mark,
-                         .uuid = e->uuid };
+                         .uuid = e->uuid,
+                         .text2 = bytes_of(seq % 3 ? "2026-02-03T04:05:06.000007Z" : "") };
     return true;
 }
 
@@ -183,9 +184,11 @@ static struct ledger *restored(const struct ledger *l, const struct generation *
         const struct event *other = o < l->others_count ? l->others[o].event : NULL;
         if (c < l->compactions_count && (!other || l->compactions[c].seq < other->seq)) {
             const struct compacted *k = &l->compactions[c++];
-            struct event e = {
-                .seq = k->seq, .kind = EVENT_COMPACT, .table = k->table, .watermark = k->watermark
-            };
+            struct event e = { .seq = k->seq,
+                               .kind = EVENT_COMPACT,
+                               .table = k->table,
+                               .time_us = k->when_us,
+                               .watermark = k->watermark };
             ck_assert_int_eq(ledger_restore(r, &e), 0);
         } else {
             ck_assert_int_eq(ledger_restore(r, other), 0);
