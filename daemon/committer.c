@@ -136,28 +136,31 @@ static void taken_away(struct server *s, const struct event *e)
         compaction_table_dropped(s, e->table);
 }
 
-/* Back on the loop: durable, or not. */
-static void group_done(struct log_job *job)
+/* What is durable becomes true. */
+static void apply(void *arg)
 {
-    struct group *g = (struct group *)job;
-    struct committer *c = g->committer;
-    struct server *s = c->server;
+    struct group *g = arg;
 
-    if (g->error == 0 && FAILPOINT("commit.durable") == 0 && apply_group(g) < 0) {
+    if (FAILPOINT("commit.durable") == 0 && apply_group(g) < 0) {
         /* It is durable and we can't show it: only a start from the log gives a state that can be trusted. */
         log_error("no memory for committed events; stopping");
         abort();
     }
-    if (g->error < 0) {
-        fail_group(g);
-    } else {
-        count_group(g);
+    count_group(g);
+}
+
+/* The group's fate is known to everyone who has to know it before its members do. */
+static void end_group(void *arg)
+{
+    struct group *g = arg;
+    struct committer *c = g->committer;
+    struct server *s = c->server;
+
+    if (g->error == 0) {
         if (c->refusing)
             log_info("commits are taken again");
         c->refusing = false;
-        if (g->takes_away)
-            indexer_publish_now(s->indexer); /* P2 */
-        else
+        if (!g->takes_away)
             indexer_follow(s->indexer);                     /* T2 */
         publisher_commit_seq(s->publisher, s->ledger->seq); /* P3 */
         counter_set(s->page, COUNTER_commit_seq, s->ledger->seq);
@@ -172,6 +175,22 @@ static void group_done(struct log_job *job)
     }
     group_free(g);
     start_group(c);
+}
+
+/* Back on the loop: durable, or not.  What takes an answer away isn't applied before everyone can see it. */
+static void group_done(struct log_job *job)
+{
+    struct group *g = (struct group *)job;
+
+    if (g->error == 0 && g->takes_away) {
+        indexer_take_away(g->committer->server->indexer, g->events, g->count, apply, end_group, g); /* P2 */
+        return;
+    }
+    if (g->error == 0)
+        apply(g);
+    else
+        fail_group(g);
+    end_group(g);
 }
 
 /* Move the queue's changes into a new group, as far as they don't need another one. */

@@ -12,6 +12,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+/* Rows of tables and names that one turn of the loop takes for a root. */
+#define ROOT_SLICE 8192
 #define BACKOFF_MIN_MS 100
 #define BACKOFF_MAX_MS 10000
 
@@ -30,18 +32,30 @@ struct waiter {
 
 struct indexer {
     struct server *server;
-    struct generation *current; /* always set; its root is NULL when it could not be published */
-    struct kept_tail tail;      /* of the generation whose word is stored, which may be an older one */
-    bool tail_failing;          /* the last one could not be made */
-    bool retired_last;          /* the page of the daemon before us was found and retired */
-    uint64_t last_number;       /* generation numbers given so far in this epoch */
+    struct generation *current; /* always set: what the loop answers from; its root isn't asked for */
+    struct generation *shown;   /* the newest that was published in this epoch; NULL: none */
+    struct rootjob *root;       /* the root that is being made */
+    bool wanted;                /* another one is to be made after it */
+    uint64_t taken_seq; /* the newest event that took an answer away: older roots aren't shown any more */
+    struct {
+        const struct event *events; /* lent; NULL: nobody wants to take something away */
+        size_t count;
+        indexer_fn apply, done;
+        void *arg;
+    } taking;
+    struct kept_tail tail; /* of the generation whose word is stored, which may be an older one */
+    bool tail_failing;     /* the last one could not be made */
+    bool retired_last;     /* the page of the daemon before us was found and retired */
+    uint64_t last_number;  /* generation numbers given so far in this epoch */
     struct build *delta, *merge;
     bool healing;     /* names are worth nothing: merge everything under a new epoch, then take over again */
     bool unpublished; /* the generation word is 0 or the root is behind: publish when possible */
     bool damaged;     /* a part is: nothing is published any more, the daemon begins anew */
     bool stopping;
-    struct waiter *waiters; /* for the merge under way */
-    struct waiter *waiting; /* for the next one */
+    struct waiter *waiters;  /* for the merge under way */
+    struct waiter *waiting;  /* for the next one */
+    struct waiter *for_root; /* merged: for the next root */
+    struct waiter *on_root;  /* for the one that is being made */
     struct linked_root roots[2];
     size_t roots_count;
     uint64_t linked_parts[GENERATION_PARTS_MAX * 4]; /* part files of this epoch that have a name */
@@ -53,7 +67,8 @@ struct indexer {
     uint64_t poked_ms;
 };
 
-static void publish_or_retry(struct indexer *ix);
+static void want_root(struct indexer *ix);
+static void start_root(struct indexer *ix);
 static void consider(struct indexer *ix);
 
 static struct part_info info_of(struct indexer *ix, uint64_t from_seq, uint64_t to_seq)
@@ -74,19 +89,24 @@ static void part_linked(struct indexer *ix, uint64_t generation)
     ix->linked_parts[ix->linked_parts_count++] = generation;
 }
 
+static bool has_part(const struct generation *g, uint64_t generation)
+{
+    for (size_t i = 0; i < g->parts_count; i++)
+        if (g->parts[i]->generation == generation)
+            return true;
+    return false;
+}
+
 static bool names_part(const struct indexer *ix, uint64_t generation)
 {
     for (size_t r = 0; r < ix->roots_count; r++)
         for (size_t i = 0; i < ix->roots[r].parts_count; i++)
             if (ix->roots[r].parts[i] == generation)
                 return true;
-    for (size_t i = 0; i < ix->current->parts_count; i++)
-        if (ix->current->parts[i]->generation == generation)
-            return true;
-    return false;
+    return has_part(ix->current, generation) || (ix->root && has_part(ix->root->made, generation));
 }
 
-/* Unlink the parts that neither a linked root nor the current list names. */
+/* Unlink the parts that neither a linked root, nor one that is being made, nor the current list names. */
 static void sweep_parts(struct indexer *ix)
 {
     size_t kept = 0;
@@ -149,7 +169,7 @@ static void set_gauges(struct indexer *ix)
 {
     struct control_page *page = ix->server->page;
     const struct generation *g = ix->current;
-    uint64_t bytes = g->root_map.size;
+    uint64_t bytes = ix->shown ? ix->shown->root_map.size : 0;
 
     for (size_t i = 0; i < g->parts_count; i++)
         bytes += g->parts[i]->size;
@@ -164,8 +184,8 @@ static void set_gauges(struct indexer *ix)
 /* Is everything published and nothing under way? */
 static bool is_complete(const struct indexer *ix)
 {
-    return !ix->delta && !ix->merge && !ix->unpublished && !ix->healing && !ix->waiting &&
-           ix->current->covered == ix->server->ledger->seq && all_shared(ix, ix->current);
+    return !ix->delta && !ix->merge && !ix->root && !ix->wanted && !ix->unpublished && !ix->healing &&
+           !ix->waiting && ix->current->covered == ix->server->ledger->seq && all_shared(ix, ix->current);
 }
 
 static void recovered(struct indexer *ix)
@@ -286,32 +306,48 @@ static int take_over_without_index(struct indexer *ix, struct errmsg *msg)
     return r;
 }
 
-/* Publish the parts of the list PARTS, which are all in shared memory. */
-static int publish(struct indexer *ix, struct part_map *const *parts, size_t count, struct errmsg *msg)
+/* Answer from the parts of the list PARTS from now on.  0 or -ENOMEM: then the old list goes on, with the tail. */
+static int take_over_parts(struct indexer *ix, struct part_map *const *parts, size_t count)
 {
-    if (ix->damaged)
-        return fail(msg, SKADE_EDAMAGED, "the index is damaged");
     struct generation *g = assemble(ix, parts, count);
     if (!g)
-        return fail(msg, -ENOMEM, "no memory");
-    assert(all_shared(ix, g));
-    g->number = ++ix->last_number;
-    g->names_seq = ix->server->ledger->seq;
+        return -ENOMEM;
+    install(ix, g);
+    return 0;
+}
 
-    int r = make_root(ix->server->ledger, ix->server->publisher, g, msg);
-    if (r == 0) {
-        install(ix, generation_ref(g));
-        r = switch_to(ix, g, msg);
-        if (r == 0)
-            root_linked(ix, g);
-        else
-            publisher_unlink(ix->server->publisher, SHM_ROOT, g->number);
+static void tell_waiters(struct waiter *list, int error, uint64_t generation)
+{
+    while (list) {
+        struct waiter *w = list;
+        list = w->next;
+        w->done(w->arg, error, w->old_generation, generation);
+        free(w);
     }
-    generation_unref(g);
+}
+
+static void append_waiters(struct waiter **list, struct waiter *more)
+{
+    while (*list)
+        list = &(*list)->next;
+    *list = more;
+}
+
+/* ---- roots ---------------------------------------------------------------------------------------------------------------- */
+
+/* G's root is linked: all ask it from now on. */
+static int show(struct indexer *ix, struct generation *g, struct errmsg *msg)
+{
+    assert(g->root);
+    int r = switch_to(ix, g, msg);
+
     if (r < 0) {
-        sweep_parts(ix);
+        publisher_unlink(ix->server->publisher, SHM_ROOT, g->number);
         return r;
     }
+    generation_unref(ix->shown);
+    ix->shown = generation_ref(g);
+    root_linked(ix, g);
     ix->unpublished = false;
     counter_add(ix->server->page, COUNTER_published, 1);
     recovered(ix);
@@ -319,13 +355,200 @@ static int publish(struct indexer *ix, struct part_map *const *parts, size_t cou
     return 0;
 }
 
+/* What takes an answer away can't be shown, says MSG: P3: no map may answer any more as if the event had not been. */
+static void hide(struct indexer *ix, const struct errmsg *msg)
+{
+    switch_to_none(ix);
+    ix->unpublished = true;
+    failed(ix, "publication", msg);
+}
+
+/* The events of those who wait for it become true, and are visible by G at the same moment; NULL: by nobody's map. */
+static void take_away(struct indexer *ix, struct generation *g, struct errmsg *msg)
+{
+    indexer_fn done = ix->taking.done;
+    void *arg = ix->taking.arg;
+
+    ix->taking.apply(arg);
+    ix->taking.events = NULL;
+    ix->taken_seq = ix->server->ledger->seq;
+    if (!g || show(ix, g, msg) < 0) /* P2 */
+        hide(ix, msg);
+    done(arg);
+}
+
+/* WAITERS are told when a root is made that doesn't exist yet. */
+static void await_root(struct indexer *ix, struct waiter *waiters)
+{
+    if (ix->stopping) {
+        tell_waiters(waiters, SKADE_EUNREACHABLE, 0);
+        return;
+    }
+    append_waiters(&ix->for_root, waiters);
+    ix->wanted = true;
+}
+
+static void free_root(uv_handle_t *idle)
+{
+    rootjob_free(idle->data);
+}
+
+/* A root that nobody is to see: of another epoch, or from before an event that took something away. */
+static bool is_stale(const struct indexer *ix, const struct generation *g)
+{
+    return g->epoch != publisher_epoch(ix->server->publisher) || g->names_seq < ix->taken_seq;
+}
+
+static void root_done(uv_work_t *work, int status)
+{
+    struct rootjob *j = work->data;
+    struct indexer *ix = j->owner;
+    struct generation *g = j->made;
+    struct waiter *waiters = ix->on_root;
+    struct errmsg msg = j->msg;
+    int r = j->error;
+
+    (void)status;
+    ix->root = NULL;
+    ix->on_root = NULL;
+    if (r == 0 && (ix->damaged || is_stale(ix, g))) {
+        if (g->epoch == publisher_epoch(ix->server->publisher))
+            publisher_unlink(ix->server->publisher, SHM_ROOT, g->number);
+        r = fail(&msg, ix->damaged ? SKADE_EDAMAGED : -EAGAIN, "the root is of the past");
+    }
+    if (j->pending_count)
+        take_away(ix, r == 0 ? g : NULL, &msg);
+    else if (r == 0)
+        r = show(ix, g, &msg);
+    if (r < 0 && !j->pending_count && r != -EAGAIN) {
+        failed(ix, "publication", &msg);
+        ix->unpublished = true;
+    }
+    if (r == -EAGAIN) /* the next one is theirs */
+        await_root(ix, waiters);
+    else
+        tell_waiters(waiters, r, g->number);
+    sweep_parts(ix);
+    uv_close((uv_handle_t *)&j->idle, free_root);
+    start_root(ix);
+    consider(ix);
+}
+
+static void make_on_worker(uv_work_t *work)
+{
+    rootjob_make(work->data);
+}
+
+static void on_capture(uv_idle_t *idle)
+{
+    struct rootjob *j = idle->data;
+    struct indexer *ix = j->owner;
+
+    size_t n = rootjob_capture(j, ROOT_SLICE);
+    counter_max(ix->server->page, COUNTER_root_slice_max, n);
+    if (n == ROOT_SLICE)
+        return;
+    uv_idle_stop(idle);
+    j->work.data = j;
+    /* Not into j->error: that is the worker's from here on. */
+    int r = world.work(&ix->server->loop, &j->work, make_on_worker, root_done);
+    if (r == 0)
+        return;
+    j->error = r;
+    root_done(&j->work, 0);
+}
+
+/* A root over the current list, with what is to be taken away; NULL: no memory. */
+static struct rootjob *new_root(struct indexer *ix)
+{
+    struct generation *g = assemble(ix, ix->current->parts, ix->current->parts_count);
+    if (!g)
+        return NULL;
+    g->number = ++ix->last_number;
+    struct rootjob *j = rootjob_new(ix->server->ledger, ix->server->publisher, g, ix->shown,
+                                    ix->taking.events, ix->taking.events ? ix->taking.count : 0);
+    if (!j)
+        generation_unref(g);
+    return j;
+}
+
+/* Can a root of the current list be shown to anybody? */
+static bool can_show(const struct indexer *ix)
+{
+    return !ix->damaged && !ix->healing && all_shared(ix, ix->current);
+}
+
+/* Begin the next root, when one is wanted and none is being made. */
+static void start_root(struct indexer *ix)
+{
+    struct errmsg msg = { "" };
+
+    if (ix->root || (!ix->taking.events && (!ix->wanted || ix->stopping || !can_show(ix))))
+        return;
+    struct rootjob *j = NULL;
+    if (ix->taking.events && !(can_show(ix) && indexer_epoch(ix) == publisher_epoch(ix->server->publisher)))
+        fail(&msg, -EAGAIN, "the index isn't in shared memory");
+    else if (!(j = new_root(ix)))
+        fail(&msg, -ENOMEM, "no memory for a root");
+    if (!j && ix->taking.events) {
+        take_away(ix, NULL, &msg);
+        consider(ix);
+        return;
+    }
+    ix->wanted = false;
+    if (!j) {
+        failed(ix, "publication", &msg);
+        ix->unpublished = true;
+        return;
+    }
+    j->owner = ix;
+    ix->root = j;
+    ix->on_root = ix->for_root;
+    ix->for_root = NULL;
+    uv_idle_init(&ix->server->loop, &j->idle);
+    j->idle.data = j;
+    uv_idle_start(&j->idle, on_capture);
+}
+
+static void want_root(struct indexer *ix)
+{
+    ix->wanted = true;
+    start_root(ix);
+}
+
+void indexer_take_away(struct indexer *ix, const struct event *events, size_t count, indexer_fn apply,
+                       indexer_fn done, void *arg)
+{
+    assert(!ix->taking.events && count > 0);
+    ix->taking.events = events;
+    ix->taking.count = count;
+    ix->taking.apply = apply;
+    ix->taking.done = done;
+    ix->taking.arg = arg;
+    start_root(ix);
+}
+
+/* At start, when there is nobody to wait. */
+static int show_now(struct indexer *ix, struct errmsg *msg)
+{
+    struct rootjob *j = new_root(ix);
+    if (!j)
+        return fail(msg, -ENOMEM, "no memory for a root");
+    rootjob_capture(j, SIZE_MAX);
+    rootjob_make(j);
+    *msg = j->msg;
+    int r = j->error;
+    if (r == 0)
+        r = show(ix, j->made, msg);
+    rootjob_free(j);
+    return r;
+}
+
 /* Keep PARTS as what we answer from, though nobody else can. */
 static void keep_private(struct indexer *ix, struct part_map *const *parts, size_t count)
 {
-    struct generation *g = assemble(ix, parts, count);
-    if (!g)
+    if (take_over_parts(ix, parts, count) < 0)
         return; /* the old list goes on, with the tail */
-    install(ix, g);
     ix->unpublished = true;
     set_gauges(ix);
 }
@@ -357,8 +580,8 @@ static struct build *new_delta(struct indexer *ix)
     return b;
 }
 
-/* Publish the current parts and MADE behind them. */
-static int publish_with(struct indexer *ix, struct part_map *made, struct errmsg *msg)
+/* MADE comes behind the current parts. */
+static int add_part(struct indexer *ix, struct part_map *made)
 {
     struct part_map *parts[GENERATION_PARTS_MAX];
     size_t n = ix->current->parts_count;
@@ -367,7 +590,7 @@ static int publish_with(struct indexer *ix, struct part_map *made, struct errmsg
     memcpy(parts, ix->current->parts, n * sizeof *parts);
     parts[n++] = made;
     part_linked(ix, made->generation);
-    return publish(ix, parts, n, msg);
+    return take_over_parts(ix, parts, n);
 }
 
 static void discard(struct indexer *ix, struct part_map *made)
@@ -378,23 +601,13 @@ static void discard(struct indexer *ix, struct part_map *made)
     part_map_unref(made);
 }
 
-static void tell_waiters(struct indexer *ix, struct waiter *list, int error)
-{
-    while (list) {
-        struct waiter *w = list;
-        list = w->next;
-        w->done(w->arg, error, w->old_generation, ix->current->number);
-        free(w);
-    }
-}
-
 /* Those who wait for an index that can't be made are told, and may ask again. */
 static void fail_waiting(struct indexer *ix, int error)
 {
     struct waiter *waiting = ix->waiting;
 
     ix->waiting = NULL;
-    tell_waiters(ix, waiting, error);
+    tell_waiters(waiting, error, ix->current->number);
 }
 
 static void delta_done(uv_work_t *work, int status)
@@ -414,10 +627,13 @@ static void delta_done(uv_work_t *work, int status)
     } else {
         counter_add(ix->server->page, COUNTER_deltas_built, 1);
         counter_max(ix->server->page, COUNTER_build_us_max, b->micros);
-        if (publish_with(ix, b->made, &msg) < 0) {
-            failed(ix, "publication", &msg);
-            fail_waiting(ix, -ENOSPC);
-            ix->unpublished = true;
+        if (add_part(ix, b->made) < 0) {
+            fail(&msg, -ENOMEM, "no memory for another part");
+            failed(ix, "index of the newest commits", &msg);
+            fail_waiting(ix, -ENOMEM);
+            sweep_parts(ix);
+        } else {
+            want_root(ix);
         }
         part_map_unref(b->made);
     }
@@ -449,7 +665,8 @@ static int64_t find_run(const struct generation *g, const struct build *b)
     return -1;
 }
 
-static int publish_merged(struct indexer *ix, const struct build *b, size_t at, struct errmsg *msg)
+/* What B made stands for the parts that it merged, at AT of the current list. */
+static int replace_parts(struct indexer *ix, const struct build *b, size_t at)
 {
     struct part_map *parts[GENERATION_PARTS_MAX];
     size_t n = 0;
@@ -464,9 +681,9 @@ static int publish_merged(struct indexer *ix, const struct build *b, size_t at, 
     struct generation probe = { .parts_count = n };
     memcpy(probe.parts, parts, n * sizeof *parts);
     if (all_shared(ix, &probe))
-        return publish(ix, parts, n, msg);
+        return take_over_parts(ix, parts, n);
     keep_private(ix, parts, n);
-    return 0;
+    return 1;
 }
 
 /*
@@ -482,8 +699,8 @@ static void give_up(struct indexer *ix, struct waiter *waiters, const struct err
     switch_to_none(ix);
     ix->server->damaged = true;
     listener_drain(ix->server->listener);
-    tell_waiters(ix, waiters, SKADE_EDAMAGED);
-    tell_waiters(ix, waiting, SKADE_EDAMAGED);
+    tell_waiters(waiters, SKADE_EDAMAGED, 0);
+    tell_waiters(waiting, SKADE_EDAMAGED, 0);
     server_renew(ix->server, msg->text);
 }
 
@@ -515,23 +732,26 @@ static void merge_done(uv_work_t *work, int status)
             discard(ix, b->made);
             r = -EAGAIN;
         } else {
-            bool healed = ix->healing && b->parts_count == ix->current->parts_count;
-            r = publish_merged(ix, b, (size_t)at, &msg);
-            if (r < 0)
-                failed(ix, "publication", &msg);
-            else if (healed)
+            bool all = b->parts_count == ix->current->parts_count;
+            r = replace_parts(ix, b, (size_t)at);
+            if (r < 0) {
+                fail(&msg, r, "no memory for another part");
+                failed(ix, "merging parts", &msg);
+                sweep_parts(ix);
+            } else if (all) {
                 ix->healing = false;
+            }
             part_map_unref(b->made);
         }
     }
     build_free(b);
-    if (r == -EAGAIN && !ix->stopping) { /* they wait for the next one */
-        struct waiter **last = &ix->waiting;
-        while (*last)
-            last = &(*last)->next;
-        *last = waiters;
+    if (r == 0) { /* they wait for its root */
+        await_root(ix, waiters);
+        want_root(ix);
+    } else if (r == -EAGAIN && !ix->stopping) { /* they wait for the next one */
+        append_waiters(&ix->waiting, waiters);
     } else {
-        tell_waiters(ix, waiters, r);
+        tell_waiters(waiters, r < 0 ? r : 0, ix->current->number);
     }
     consider(ix);
 }
@@ -587,7 +807,7 @@ static void consider_merge(struct indexer *ix)
         ix->waiting = NULL;
         start_merge(ix, 0, g->parts_count);
         if (!ix->merge) {
-            tell_waiters(ix, ix->waiters, -ENOMEM);
+            tell_waiters(ix->waiters, -ENOMEM, 0);
             ix->waiters = NULL;
         }
         return;
@@ -608,14 +828,13 @@ static void consider(struct indexer *ix)
 {
     if (ix->stopping || ix->backing_off)
         return;
-    if (ix->unpublished && all_shared(ix, ix->current) && !ix->healing)
-        publish_or_retry(ix);
+    if ((ix->unpublished || ix->wanted) && !ix->root)
+        want_root(ix);
     if (ix->waiting && !ix->merge && ix->current->parts_count == 0 &&
         ix->server->ledger->seq == ix->current->covered) {
-        struct waiter *waiting = ix->waiting; /* an empty log: there is nothing to merge */
+        await_root(ix, ix->waiting); /* an empty log: there is nothing to merge */
         ix->waiting = NULL;
-        publish_or_retry(ix);
-        tell_waiters(ix, waiting, ix->unpublished ? SKADE_EFULL : 0);
+        start_root(ix);
     }
     /* A list that is full waits for the merge; the tail is answered meanwhile as ever. */
     if (!ix->delta && !ix->healing && all_shared(ix, ix->current) && tail_is_due(ix) &&
@@ -640,54 +859,7 @@ void indexer_poke(struct indexer *ix)
     world.timer_start(&ix->idle, on_idle, (uint64_t)s->config.rebuild_idle, 0);
 }
 
-/* ---- at once ------------------------------------------------------------------------------------------------------------------------ */
-
-static void publish_or_retry(struct indexer *ix)
-{
-    struct errmsg msg = { "" };
-
-    if (publish(ix, ix->current->parts, ix->current->parts_count, &msg) < 0) {
-        failed(ix, "publication", &msg);
-        ix->unpublished = true;
-    }
-}
-
-static int index_tail_now(struct indexer *ix, struct errmsg *msg)
-{
-    if (ix->server->ledger->seq == ix->current->covered)
-        return publish(ix, ix->current->parts, ix->current->parts_count, msg);
-    if (ix->current->parts_count >= GENERATION_PARTS_MAX)
-        return fail(msg, -EAGAIN, "too many parts wait to be merged");
-    struct build *b = new_delta(ix);
-    if (!b)
-        return fail(msg, -ENOMEM, "no memory");
-    build_run(b);
-    int r = b->error;
-    if (r < 0)
-        *msg = b->msg;
-    else
-        r = publish_with(ix, b->made, msg);
-    part_map_unref(b->made);
-    build_free(b);
-    return r;
-}
-
-void indexer_publish_now(struct indexer *ix)
-{
-    struct errmsg msg = { "" };
-
-    int r = !ix->healing && all_shared(ix, ix->current) &&
-                    indexer_epoch(ix) == publisher_epoch(ix->server->publisher)
-                ? index_tail_now(ix, &msg)
-                : fail(&msg, -EAGAIN, "the index isn't in shared memory");
-    if (r == 0)
-        return;
-    /* P3: no map may answer any more as if the event had not been. */
-    switch_to_none(ix);
-    ix->unpublished = true;
-    failed(ix, "publication", &msg);
-    consider(ix);
-}
+/* ---- what others ask for ------------------------------------------------------------------------------------------------- */
 
 void indexer_reindex(struct indexer *ix, indexer_done_fn done, void *arg)
 {
@@ -706,6 +878,8 @@ void indexer_reindex(struct indexer *ix, indexer_done_fn done, void *arg)
 void indexer_renew_names(struct indexer *ix)
 {
     publisher_new_epoch(ix->server->publisher);
+    generation_unref(ix->shown);
+    ix->shown = NULL;
     ix->roots_count = 0;
     ix->linked_parts_count = 0;
     ix->healing = ix->current->parts_count > 0;
@@ -731,10 +905,11 @@ void indexer_tick(struct indexer *ix)
     uint64_t parts[GENERATION_PARTS_MAX];
 
     counter_set(s->page, COUNTER_shm_free_bytes, publisher_room(s->publisher));
-    for (size_t i = 0; i < ix->current->parts_count; i++)
-        parts[i] = ix->current->parts[i]->generation;
-    if (indexer_epoch(ix) && !ix->healing && !ix->unpublished && !ix->stopping) {
-        int r = publisher_check(s->publisher, ix->current->number, parts, ix->current->parts_count);
+    const struct generation *g = ix->shown;
+    for (size_t i = 0; g && i < g->parts_count; i++)
+        parts[i] = g->parts[i]->generation;
+    if (indexer_epoch(ix) && g && !ix->healing && !ix->unpublished && !ix->stopping) {
+        int r = publisher_check(s->publisher, g->number, parts, g->parts_count);
         if (r == SKADE_ERUNNING) {
             log_error("another daemon has taken this instance over while its lock was gone; stopping");
             server_stop(s, 1);
@@ -792,8 +967,11 @@ int indexer_start(struct indexer **ret, struct server *s, struct errmsg *msg)
         return r;
     }
     ledger_count_snapshots(s->ledger, ix->current);
-    if (all_shared(ix, ix->current))
-        publish_or_retry(ix);
+    if (all_shared(ix, ix->current)) {
+        struct errmsg why = { "" };
+        if (show_now(ix, &why) < 0)
+            failed(ix, "publication", &why);
+    }
     if (ix->unpublished) {
         r = take_over_without_index(ix, msg);
         if (r < 0)
@@ -813,6 +991,11 @@ const struct generation *indexer_generation(const struct indexer *ix)
     return ix->current;
 }
 
+const struct generation *indexer_shown(const struct indexer *ix)
+{
+    return ix->shown;
+}
+
 uint64_t indexer_epoch(const struct indexer *ix)
 {
     return publisher_page_epoch(ix->server->publisher);
@@ -829,18 +1012,20 @@ bool indexer_stop(struct indexer *ix)
         ix->stopping = true;
         world.timer_stop(&ix->idle);
         world.timer_stop(&ix->retry);
-        tell_waiters(ix, ix->waiting, SKADE_EUNREACHABLE);
-        ix->waiting = NULL;
+        tell_waiters(ix->waiting, SKADE_EUNREACHABLE, 0);
+        tell_waiters(ix->for_root, SKADE_EUNREACHABLE, 0);
+        ix->waiting = ix->for_root = NULL;
     }
-    return !ix->delta && !ix->merge;
+    return !ix->delta && !ix->merge && !ix->root && !ix->taking.events;
 }
 
 void indexer_free(struct indexer *ix)
 {
     if (!ix)
         return;
-    assert(!ix->delta && !ix->merge);
+    assert(!ix->delta && !ix->merge && !ix->root);
     kept_tail_free(&ix->tail);
+    generation_unref(ix->shown);
     generation_unref(ix->current);
     free(ix);
 }

@@ -35,10 +35,20 @@ static void run_slice(struct log_job *base, struct commitlog *log)
     job->error = r < 0 ? r : 0;
 }
 
+/* The log has events that are durable and not visible yet: nobody is told of them here. */
+static void drop_invisible(struct slice_job *job)
+{
+    uint64_t visible = job->session->server->ledger->seq;
+
+    while (job->count > 0 && job->events[job->count - 1]->seq > visible)
+        free(job->events[--job->count]);
+}
+
 static void slice_finished(struct log_job *base)
 {
     struct slice_job *job = (struct slice_job *)base;
 
+    drop_invisible(job);
     job->done(job);
     for (size_t i = 0; i < job->count; i++)
         free(job->events[i]);

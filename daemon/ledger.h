@@ -78,12 +78,6 @@ struct table {
     struct lease *leases, *leases_end; /* leases.c's: newest moment first */
     uint64_t cooldown_ms;              /* compactions.c's: not by itself before this */
     uint64_t collected_seq;            /* gc.c's: files that events up to here retired are gone, or going */
-    /* The indexer's: where the head that the newest root knows is. */
-    struct {
-        const struct part_map *part; /* only compared, never followed */
-        uint32_t ref;
-        uint64_t seq; /* 0: not looked up yet */
-    } indexed_head;
 };
 
 /* An event in the tail. */
