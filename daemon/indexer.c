@@ -225,13 +225,24 @@ static void failed(struct indexer *ix, const char *what, const struct errmsg *ms
     set_gauges(ix);
 }
 
+/* Let go of events that parts have.  A delta borrows them, and the generation whose root is being made begins its mapped
+ * tail with those behind its own parts. */
+static void trim(struct indexer *ix)
+{
+    uint64_t covered = ix->current->covered;
+
+    if (ix->root && ix->root->made->covered < covered)
+        covered = ix->root->made->covered;
+    if (!ix->delta)
+        ledger_trim(ix->server->ledger, covered);
+}
+
 /* G answers from now on, for us and, once SHARED, for everybody. */
 static void install(struct indexer *ix, struct generation *g)
 {
     generation_unref(ix->current);
     ix->current = g;
-    if (!ix->delta) /* a delta borrows events of the tail */
-        ledger_trim(ix->server->ledger, g->covered);
+    trim(ix);
 }
 
 /* The control page is made at the first publication of an epoch, which is when the instance is taken over. */
@@ -429,6 +440,7 @@ static void root_done(uv_work_t *work, int status)
     else
         tell_waiters(waiters, r, g->number);
     sweep_parts(ix);
+    trim(ix);
     uv_close((uv_handle_t *)&j->idle, free_root);
     start_root(ix);
     consider(ix);
@@ -637,7 +649,7 @@ static void delta_done(uv_work_t *work, int status)
         }
         part_map_unref(b->made);
     }
-    ledger_trim(ix->server->ledger, ix->current->covered);
+    trim(ix);
     build_free(b);
     consider(ix);
 }
