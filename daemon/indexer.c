@@ -404,22 +404,26 @@ static void free_root(uv_handle_t *idle)
     rootjob_free(idle->data);
 }
 
+static void close_idle(uv_handle_t *wake)
+{
+    struct rootjob *j = wake->data;
+    uv_close((uv_handle_t *)&j->idle, free_root);
+}
+
 /* A root that nobody is to see: of another epoch, or from before an event that took something away. */
 static bool is_stale(const struct indexer *ix, const struct generation *g)
 {
     return g->epoch != publisher_epoch(ix->server->publisher) || g->names_seq < ix->taken_seq;
 }
 
-static void root_done(uv_work_t *work, int status)
+static void root_done(struct rootjob *j)
 {
-    struct rootjob *j = work->data;
     struct indexer *ix = j->owner;
     struct generation *g = j->made;
     struct waiter *waiters = ix->on_root;
     struct errmsg msg = j->msg;
     int r = j->error;
 
-    (void)status;
     ix->root = NULL;
     ix->on_root = NULL;
     if (r == 0 && (ix->damaged || is_stale(ix, g))) {
@@ -441,14 +445,25 @@ static void root_done(uv_work_t *work, int status)
         tell_waiters(waiters, r, g->number);
     sweep_parts(ix);
     trim(ix);
-    uv_close((uv_handle_t *)&j->idle, free_root);
+    uv_close((uv_handle_t *)&j->wake, close_idle);
     start_root(ix);
     consider(ix);
 }
 
-static void make_on_worker(uv_work_t *work)
+static void make_on_thread(void *arg)
 {
-    rootjob_make(work->data);
+    struct rootjob *j = arg;
+
+    rootjob_make(j);
+    uv_async_send(&j->wake); /* the last deed: j is the loop's again */
+}
+
+static void on_made(uv_async_t *wake)
+{
+    struct rootjob *j = wake->data;
+
+    world.join(&j->thread);
+    root_done(j);
 }
 
 static void on_capture(uv_idle_t *idle)
@@ -461,13 +476,13 @@ static void on_capture(uv_idle_t *idle)
     if (n == ROOT_SLICE)
         return;
     uv_idle_stop(idle);
-    j->work.data = j;
-    /* Not into j->error: that is the worker's from here on. */
-    int r = world.work(&ix->server->loop, &j->work, make_on_worker, root_done);
+    /* A thread of its own: those of the pool are of low priority for ever once they have built a part, and commits may
+     * wait for this. */
+    int r = world.thread(&j->thread, make_on_thread, j);
     if (r == 0)
         return;
-    j->error = r;
-    root_done(&j->work, 0);
+    j->error = fail(&j->msg, r, "no thread to make a root: %s", error_text(r));
+    root_done(j);
 }
 
 /* A root over the current list, with what is to be taken away; NULL: no memory. */
@@ -518,7 +533,8 @@ static void start_root(struct indexer *ix)
     ix->on_root = ix->for_root;
     ix->for_root = NULL;
     uv_idle_init(&ix->server->loop, &j->idle);
-    j->idle.data = j;
+    uv_async_init(&ix->server->loop, &j->wake, on_made);
+    j->idle.data = j->wake.data = j;
     uv_idle_start(&j->idle, on_capture);
 }
 

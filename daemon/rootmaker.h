@@ -17,7 +17,8 @@
 
 /* Belongs to the loop, and while rootjob_make() runs to its thread. */
 struct rootjob {
-    uv_work_t work; /* the owner's, as is the next */
+    uv_thread_t thread; /* the owner's, as are the next */
+    uv_async_t wake;
     uv_idle_t idle;
     void *owner;
     const struct ledger *ledger;
