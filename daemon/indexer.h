@@ -4,7 +4,7 @@
  *   start      the log's rows -> one part -> root -> control page
  *   delta      what the tail holds -> a small part, on a worker, when the tail is long or has been idle for a moment
  *   merge      several parts -> one, on a worker, by merging sorted runs
- *   root       what the ledger says of tables and names -> a root over the parts, on a worker; then the generation word
+ *   root       what the ledger says of tables and names -> a root over the parts, on a thread; then the generation word
  *   away       an event takes an answer away: it is applied when a root that has it is made, and shown at once
  *
  * A worker borrows events of the tail, or parts, and gives back one new part; the generation word is the loop's.
