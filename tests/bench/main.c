@@ -233,8 +233,8 @@ static const struct stage {
     { "clients", clients }, { "history", history },
     { "commits", commits }, { "tables", tables },
     { "tail", tail },       { "start", start },
-    { "rest", rest },
-    { "appends", appends }, { "gets", gets },
+    { "rest", rest },       { "appends", appends },
+    { "gets", gets },
 };
 
 /* Is NAME one of the words of LIST, which commas divide? */
