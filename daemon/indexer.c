@@ -851,10 +851,10 @@ static void consider_merge(struct indexer *ix)
         start_merge(ix, 1, g->parts_count - 1);
 }
 
-/* Start what is due. */
+/* Start what is due.  Nothing is, once a part is damaged: a second merge would only find it again. */
 static void consider(struct indexer *ix)
 {
-    if (ix->stopping || ix->backing_off)
+    if (ix->stopping || ix->damaged || ix->backing_off)
         return;
     if ((ix->unpublished || ix->wanted) && !ix->root)
         want_root(ix);
