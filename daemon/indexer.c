@@ -891,9 +891,9 @@ void indexer_poke(struct indexer *ix)
 
 void indexer_reindex(struct indexer *ix, indexer_done_fn done, void *arg)
 {
-    struct waiter *w = calloc(1, sizeof *w);
+    struct waiter *w = ix->stopping ? NULL : calloc(1, sizeof *w);
     if (!w) {
-        done(arg, -ENOMEM, 0, 0);
+        done(arg, ix->stopping ? SKADE_EUNREACHABLE : -ENOMEM, 0, 0);
         return;
     }
     *w = (struct waiter){ NULL, done, arg, control_generation(ix->server->page) };

@@ -316,6 +316,31 @@ START_TEST(an_idle_tail_is_indexed_when_it_is_time)
 }
 END_TEST
 
+static void note_error(void *arg, int error, uint64_t old_generation, uint64_t generation)
+{
+    (void)old_generation, (void)generation;
+    *(int *)arg = error;
+}
+
+/* Connections are read as long as something waits to become durable. */
+static void ask_for_an_index_too_late(void *arg)
+{
+    int told = 1;
+
+    (void)arg;
+    create("x.t", "s3://b");
+    indexer_stop(sim.server->indexer);
+    indexer_reindex(sim.server->indexer, note_error, &told);
+    ck_assert_int_eq(told, SKADE_EUNREACHABLE);
+    leave();
+}
+
+START_TEST(a_reindex_that_comes_while_the_daemon_ends_is_told_so)
+{
+    quietly(NULL, ask_for_an_index_too_late);
+}
+END_TEST
+
 /* When something was tried that fails each time. */
 static const char *failing;
 static uint64_t tries_ms[64];
@@ -541,6 +566,7 @@ Suite *simulator_suite(void)
     tcase_add_test(c, the_heart_beats_twice_a_second);
     tcase_add_test(c, at_rest_it_wakes_up_twice_a_second);
     tcase_add_test(c, an_idle_tail_is_indexed_when_it_is_time);
+    tcase_add_test(c, a_reindex_that_comes_while_the_daemon_ends_is_told_so);
     tcase_add_test(c, a_rebuild_that_fails_is_tried_again_less_and_less_often);
     tcase_add_test(c, retired_files_stay_for_the_grace_window);
     tcase_add_test(c, a_compaction_that_failed_by_itself_cools_down);
