@@ -422,11 +422,12 @@ static void root_done(struct rootjob *j)
     struct generation *g = j->made;
     struct waiter *waiters = ix->on_root;
     struct errmsg msg = j->msg;
+    bool stale = is_stale(ix, g);
     int r = j->error;
 
     ix->root = NULL;
     ix->on_root = NULL;
-    if (r == 0 && (ix->damaged || is_stale(ix, g))) {
+    if (r == 0 && (ix->damaged || stale)) {
         if (g->epoch == publisher_epoch(ix->server->publisher))
             publisher_unlink(ix->server->publisher, SHM_ROOT, g->number);
         r = fail(&msg, ix->damaged ? SKADE_EDAMAGED : -EAGAIN, "the root is of the past");
@@ -435,11 +436,11 @@ static void root_done(struct rootjob *j)
         take_away(ix, r == 0 ? g : NULL, &msg);
     else if (r == 0)
         r = show(ix, g, &msg);
-    if (r < 0 && !j->pending_count && r != -EAGAIN) {
+    if (r < 0 && !j->pending_count && !stale) {
         failed(ix, "publication", &msg);
         ix->unpublished = true;
     }
-    if (r == -EAGAIN) /* the next one is theirs */
+    if (stale && !ix->damaged) /* the next one is theirs */
         await_root(ix, waiters);
     else
         tell_waiters(waiters, r, g->number);

@@ -384,6 +384,38 @@ START_TEST(a_rebuild_that_fails_is_tried_again_less_and_less_often)
 }
 END_TEST
 
+static unsigned refused_threads;
+
+static int refuse_thread(uv_thread_t *ret, uv_thread_cb run, void *arg)
+{
+    (void)ret, (void)run, (void)arg;
+    refused_threads++;
+    return UV_EAGAIN; /* as the kernel says at a limit of threads */
+}
+
+static void live_without_threads(void *arg)
+{
+    int (*usual)(uv_thread_t *, uv_thread_cb, void *) = world.thread;
+
+    (void)arg;
+    world.thread = refuse_thread;
+    refused_threads = 0;
+    create("x.t", "s3://b");
+    sim_pass(60000);
+    ck_assert_uint_ge(refused_threads, 10);
+    ck_assert_uint_le(refused_threads, 20);
+    world.thread = usual;
+    sim_pass(10000);
+    ck_assert_uint_eq(indexer_shown(sim.server->indexer)->covered, 1);
+    leave();
+}
+
+START_TEST(a_root_that_gets_no_thread_is_tried_again_less_and_less_often)
+{
+    quietly(NULL, live_without_threads);
+}
+END_TEST
+
 static unsigned entry_files(void)
 {
     glob_t found;
@@ -568,6 +600,7 @@ Suite *simulator_suite(void)
     tcase_add_test(c, an_idle_tail_is_indexed_when_it_is_time);
     tcase_add_test(c, a_reindex_that_comes_while_the_daemon_ends_is_told_so);
     tcase_add_test(c, a_rebuild_that_fails_is_tried_again_less_and_less_often);
+    tcase_add_test(c, a_root_that_gets_no_thread_is_tried_again_less_and_less_often);
     tcase_add_test(c, retired_files_stay_for_the_grace_window);
     tcase_add_test(c, a_compaction_that_failed_by_itself_cools_down);
     tcase_add_test(c, after_a_kill_whose_page_is_gone_commits_wait_three_seconds);
