@@ -42,6 +42,7 @@ struct indexkeeper {
     struct server *server;
     struct saving *saving;
     bool failing, stopping;
+    bool forgotten; /* what is on the disk is to go, and nothing comes */
     uint64_t not_before_ms, backoff_ms;
 };
 
@@ -111,12 +112,24 @@ static void backoff(struct indexkeeper *k)
     k->not_before_ms = world.now_ms(&k->server->loop) + k->backoff_ms;
 }
 
+static void remove_files(const struct indexkeeper *k)
+{
+    int dir = indexfile_dir(k->server->config.data_dir.text, false, NULL);
+
+    if (dir < 0)
+        return;
+    indexfile_remove(dir);
+    close(dir);
+}
+
 static void saved(struct saving *s)
 {
     struct indexkeeper *k = s->keeper;
 
     k->saving = NULL;
-    if (s->error < 0) {
+    if (k->forgotten) {
+        remove_files(k);
+    } else if (s->error < 0) {
         counter_add(k->server->page, COUNTER_index_file_failed, 1);
         if (!k->failing) /* one line for an episode */
             log_warning(
@@ -281,7 +294,7 @@ static uint64_t newer(const struct indexkeeper *k)
 {
     const struct generation *g = indexer_generation(k->server->indexer);
 
-    if (k->server->readonly[0] || k->server->damaged || g->parts_count > INDEXLOAD_PARTS_MAX)
+    if (k->forgotten || k->server->readonly[0] || k->server->damaged || g->parts_count > INDEXLOAD_PARTS_MAX)
         return 0;
     return g->covered - k->server->on_file;
 }
@@ -306,6 +319,13 @@ bool indexkeeper_stop(struct indexkeeper *k, bool write)
     if (first && write && newer(k) > 0)
         begin(k);
     return !k->saving;
+}
+
+void indexkeeper_forget(struct indexkeeper *k)
+{
+    k->forgotten = true;
+    if (!k->saving) /* which would write beside us, and last */
+        remove_files(k);
 }
 
 struct indexkeeper *indexkeeper_new(struct server *s)

@@ -24,6 +24,10 @@ void indexkeeper_tick(struct indexkeeper *k);
 
 /* The end, when nothing changes any more: write what is due, if WRITE.  True when nothing is under way. */
 bool indexkeeper_stop(struct indexkeeper *k, bool write);
+
+/* The log isn't what the file stands for: it goes, and none is written any more. */
+void indexkeeper_forget(struct indexkeeper *k);
+
 void indexkeeper_free(struct indexkeeper *k); /* NULL is fine */
 
 #endif

@@ -1,10 +1,9 @@
 #include "logcheck.h"
 
-#include "indexfile.h"
+#include "indexkeeper.h"
 #include "log.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 /* About two milliseconds of reading, and a pause of four times as much. */
 #define SLICE_ROWS 2048
@@ -28,21 +27,10 @@ static void run_slice(struct log_job *job, struct commitlog *log)
     c->error = commitlog_read(log, &c->cursor, SLICE_ROWS, SLICE_BYTES, NULL, NULL, &c->msg);
 }
 
-/* The next start is not to believe the index file, and finds what we found. */
-static void forget_index_file(const struct server *s)
-{
-    int dir = indexfile_dir(s->config.data_dir.text, false, NULL);
-
-    if (dir < 0)
-        return;
-    indexfile_remove(dir);
-    close(dir);
-}
-
 static void give_up(struct logcheck *c)
 {
     log_error("%s; found after the start from the index file, so the daemon stops", c->msg.text);
-    forget_index_file(c->server);
+    indexkeeper_forget(c->server->indexkeeper); /* the next start is to find what we found */
     server_stop(c->server, 1);
 }
 

@@ -627,6 +627,29 @@ START_TEST(a_damaged_row_of_old_ends_the_daemon_and_the_next_start_refuses)
 }
 END_TEST
 
+static void stop_at_once(void *arg)
+{
+    (void)arg;
+    seen.from_file = sim.server->unchecked;
+    sim_stop();
+    sim_finish();
+}
+
+/* The end of a daemon writes what is newer into the file: not after this. */
+START_TEST(a_damaged_row_that_is_found_while_the_daemon_ends_leaves_no_file)
+{
+    place(15);
+    write_log(300);
+    live(look_and_stop);
+    write_log(20);
+    sql("UPDATE log SET time_us = time_us + 1 WHERE seq = 100");
+    live(stop_at_once);
+    ck_assert_uint_eq(seen.from_file, 300);
+    ck_assert_int_lt(access(sim_path("data/index/index"), F_OK), 0);
+    end_place();
+}
+END_TEST
+
 Suite *index_load_suite(void);
 Suite *index_load_suite(void)
 {
@@ -643,6 +666,7 @@ Suite *index_load_suite(void)
     tcase_add_test(c, the_file_of_another_log_is_thrown_away);
     tcase_add_test(c, a_log_that_is_older_than_the_file_is_read_only_and_nothing_is_touched);
     tcase_add_test(c, a_damaged_row_of_old_ends_the_daemon_and_the_next_start_refuses);
+    tcase_add_test(c, a_damaged_row_that_is_found_while_the_daemon_ends_leaves_no_file);
     suite_add_tcase(s, c);
     return s;
 }
