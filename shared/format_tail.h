@@ -16,8 +16,9 @@
  * A slot is one cache line, and its text begins with the next one: all of an answer is fetched together.
  *
  * Like the control page, and unlike roots and parts, it is written after it has a name, by the daemon only.  The words that
- * change are count, keys, homes, newest and time_min, each an aligned atomic; everything else is written once, before a word
- * that leads to it is stored.
+ * change are count, keys, homes, newest, time_min and its twin, each an aligned atomic; everything else is written once,
+ * before a word that leads to it is stored.  No checksum has those words, so each has a check in itself: no flipped bit of
+ * one hides an event, or gives an older one for it.
  */
 #ifndef SKADE_FORMAT_TAIL_H
 #define SKADE_FORMAT_TAIL_H
@@ -26,11 +27,13 @@
 
 #define FORMAT_MAGIC_TAIL "skadtail"
 
+#define TAIL_LINK_BITS 26 /* of a word that leads somewhere; the other six are its check */
+#define TAIL_LINK_MIX 0x9E3779B1u
 #define TAIL_ROOM 8192u /* events of the tails that a daemon makes */
 #define TAIL_LINE 64u
 #define TAIL_BYTES (3u << 20) /* and the size of their files */
 #define TAIL_ROOM_MAX (1u << 20)
-#define TAIL_LINES_MAX (1u << 26)
+#define TAIL_LINES_MAX ((1u << TAIL_LINK_BITS) - 1)
 #define TAIL_BYTES_MAX ((size_t)1 << 33)
 
 _Static_assert(sizeof(_Atomic uint32_t) == 4, "32-bit atomics must have no lock word");
@@ -40,12 +43,12 @@ _Static_assert(sizeof(_Atomic uint32_t) == 4, "32-bit atomics must have no lock 
 /* [doc:tail_header] The tail of a generation: the events after from_seq, which is what its parts cover. */
 struct tail_header {
     /*   0 */ struct seg_header seg;  /* to_seq and content_check are 0: the content grows  */
-    /*  96 */ struct section keys;    /* u32: the newest slot with a key of this home, line + 1 */
-    /* 112 */ struct section homes;   /* u32: the newest entry of a table of this home, index + 1 */
+    /*  96 */ struct section keys;    /* word: the newest slot with a key of this home, line + 1 */
+    /* 112 */ struct section homes;   /* word: the newest entry of a table of this home, index + 1 */
     /* 128 */ struct section tables;  /* struct tail_table; as many as there is room for events */
     /* 144 */ struct section lines;   /* of 64 bytes: struct tail_slot and texts            */
     /* 160 */ uint8_t pad0[96];       /* header_len is 256                                  */
-    /* 256 */ _Atomic uint64_t count; /* events that are there; only grows                  */
+    /* 256 */ _Atomic uint64_t count; /* events that are there, and above them ~events; only grows */
     /* 264 */ uint8_t pad1[248];
 };
 /* [end] */
@@ -80,13 +83,14 @@ struct tail_table {
     /*  0 */ uint32_t number;
     /*  4 */ uint32_t next;           /* the entry before of the same home, index + 1; smaller */
     /*  8 */ uint32_t check;          /* checksum() of [0, 8), seeded as a slot's, cut to 32 bits */
-    /* 12 */ _Atomic uint32_t newest; /* slot, line + 1; only grows                         */
+    /* 12 */ _Atomic uint32_t newest; /* word: its newest slot, line + 1; only grows      */
     /* 16 */ _Atomic int64_t time_min; /* none of its slots that moved the head is earlier  */
-    /* 24 */ uint8_t reserved[8];
+    /* 24 */ _Atomic int64_t time_twin; /* ~time_min; another value: time_min says nothing  */
 };
 /* [end] */
 AT(tail_table, newest, 12);
 AT(tail_table, time_min, 16);
+AT(tail_table, time_twin, 24);
 SIZE(tail_table, 32);
 
 /* clang-format on */

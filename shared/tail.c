@@ -82,7 +82,16 @@ int tail_open(struct tail *ret, const void *base, size_t size, struct errmsg *ms
     return 0;
 }
 
-/* ---- slots --------------------------------------------------------------------------------------------- */
+/* ---- words and slots ----------------------------------------------------------------------------------- */
+
+/* The link in WORD, *RET.  0; SKADE_EDAMAGED. */
+static inline int read_word(const _Atomic uint32_t *word, uint32_t *ret)
+{
+    uint32_t copy = atomic_load_explicit(word, memory_order_acquire); /* T1: pairs with lead_to() */
+
+    *ret = tail_word_link(copy);
+    return copy == tail_word(*ret) ? 0 : SKADE_EDAMAGED;
+}
 
 /* The slot of LINK, which is line + 1 and below BOUND.  0 and a copy that was checked; SKADE_EDAMAGED. */
 static int read_slot(const struct tail *t, uint32_t link, uint32_t bound, struct tail_slot *ret)
@@ -149,7 +158,8 @@ void tail_prefetch_home(const struct tail *t, uint32_t home)
 
 void tail_prefetch_slot(const struct tail *t, uint32_t home)
 {
-    uint32_t link = atomic_load_explicit(&t->key[home], memory_order_relaxed); /* T1: only for a prefetch */
+    uint32_t link = tail_word_link(
+        atomic_load_explicit(&t->key[home], memory_order_relaxed)); /* T1: only for a prefetch */
 
     if (link == 0 || link > t->lines)
         return;
@@ -167,11 +177,12 @@ static bool belongs(const struct tail *t, const struct tail_slot *slot, uint32_t
 
 int tail_find(const struct tail *t, uint32_t count, uint32_t table, int64_t id, struct tail_hit *ret)
 {
-    uint32_t home = tail_home(t, table, id), bound = t->lines + 1;
+    uint32_t home = tail_home(t, table, id), bound = t->lines + 1, link;
     struct tail_slot slot;
 
-    for (uint32_t link = atomic_load_explicit(&t->key[home], memory_order_acquire); link != 0; /* T1, T3 */
-         bound = link, link = slot.key_next) {
+    if (read_word(&t->key[home], &link) < 0) /* T3 */
+        return SKADE_EDAMAGED;
+    for (; link != 0; bound = link, link = slot.key_next) {
         if (read_slot(t, link, bound, &slot) < 0 || !belongs(t, &slot, home))
             return SKADE_EDAMAGED;
         if (slot.table == table && slot.snapshot == id && slot.kind != EVENT_CREATE) {
@@ -199,11 +210,12 @@ static int is_named(const struct tail *t, uint32_t link, const struct tail_slot 
 int tail_find_name(const struct tail *t, uint32_t count, struct bytes name, uint64_t after, uint32_t *ret)
 {
     uint64_t hash = tail_name_hash(name, t->seed);
-    uint32_t home = name_home(t, hash), bound = t->lines + 1;
+    uint32_t home = name_home(t, hash), bound = t->lines + 1, link;
     struct tail_slot slot;
 
-    for (uint32_t link = atomic_load_explicit(&t->key[home], memory_order_acquire); link != 0; /* T1, T3 */
-         bound = link, link = slot.key_next) {
+    if (read_word(&t->key[home], &link) < 0) /* T3 */
+        return SKADE_EDAMAGED;
+    for (; link != 0; bound = link, link = slot.key_next) {
         if (read_slot(t, link, bound, &slot) < 0 || !belongs(t, &slot, home))
             return SKADE_EDAMAGED;
         if (slot.kind != EVENT_CREATE || (uint64_t)slot.snapshot != hash || slot.number > count ||
@@ -223,12 +235,13 @@ int tail_find_name(const struct tail *t, uint32_t count, struct bytes name, uint
 /* Where TABLE's slots are; NULL in *RET: nowhere. */
 static int find_table(const struct tail *t, uint32_t table, const struct tail_table **ret)
 {
-    uint32_t home = (uint32_t)tail_table_home(table, t->homes), bound = t->room + 1;
+    uint32_t home = (uint32_t)tail_table_home(table, t->homes), bound = t->room + 1, link;
     struct tail_table entry; /* of its words, none is used */
 
     *ret = NULL;
-    for (uint32_t link = atomic_load_explicit(&t->home[home], memory_order_acquire); link != 0; /* T1, T3 */
-         bound = link, link = entry.next) {
+    if (read_word(&t->home[home], &link) < 0) /* T3 */
+        return SKADE_EDAMAGED;
+    for (; link != 0; bound = link, link = entry.next) {
         if (link >= bound)
             return SKADE_EDAMAGED;
         copy_once(&entry, &t->table[link - 1], TAIL_TABLE_FIXED);
@@ -270,8 +283,12 @@ static int walk_on(struct walk *w)
 static int walk_begin(struct walk *w, const struct tail *t, uint32_t count, uint32_t table,
                       const struct tail_table *entry)
 {
+    uint32_t link;
+
     *w = (struct walk){ .t = t, .table = table };
-    int r = step_to(w, atomic_load_explicit(&entry->newest, memory_order_acquire)); /* T1, T3 */
+    int r = read_word(&entry->newest, &link); /* T3 */
+    if (r == 0)
+        r = step_to(w, link);
     while (r == 0 && w->link != 0 && w->slot.number > count)
         r = walk_on(w);
     return r;
@@ -329,15 +346,23 @@ static int latest_by(struct walk *w, int64_t time_us, struct tail_hit *ret)
     return r < 0 ? r : found;
 }
 
+/* Is TABLE's oldest one later than TIME_US?  It may know of slots past a reader's count: then it is too low, which is no
+ * harm; or be about to change, and say nothing. */
+static bool begins_after(const struct tail_table *entry, int64_t time_us)
+{
+    int64_t least = atomic_load_explicit(&entry->time_min, memory_order_relaxed); /* T2, T3 */
+    int64_t twin = atomic_load_explicit(&entry->time_twin, memory_order_relaxed); /* T2, T3 */
+
+    return least == ~twin && least > time_us;
+}
+
 int tail_as_of(const struct tail *t, uint32_t count, uint32_t table, int64_t time_us, struct tail_hit *ret)
 {
     const struct tail_table *entry;
     struct walk w;
 
     int r = find_table(t, table, &entry);
-    /* It may know of slots past COUNT: then it is too low, which is no harm. */
-    if (r < 0 || !entry ||
-        atomic_load_explicit(&entry->time_min, memory_order_relaxed) > time_us) /* T2, T3 */
+    if (r < 0 || !entry || begins_after(entry, time_us))
         return r;
     r = walk_begin(&w, t, count, table, entry);
     return r < 0 ? r : latest_by(&w, time_us, ret);

@@ -8,8 +8,8 @@
  * parts are asked first.  Of events other than commits and creations a slot is there, so that numbers have no gap, and says
  * nothing: what they did, the root of the generation knows.
  *
- * Bytes of a tail are never trusted: each slot has a checksum, links and lengths are compared with the room, chains lead
- * back only.  What is damaged is SKADE_EDAMAGED: ask elsewhere.
+ * Bytes of a tail are never trusted: each slot has a checksum, each word that changes a check of its own, links and lengths
+ * are compared with the room, chains lead back only.  What is damaged is SKADE_EDAMAGED: ask elsewhere.
  *
  *   T1  A slot, its text and a new table's entry are written before keys, homes or newest lead to them (release).
  *   T2  count is stored (release) after all of its slots are found, and before commit_seq (P3).
@@ -47,9 +47,10 @@ int tail_open(struct tail *ret, const void *base, size_t size, struct errmsg *ms
 /* T3: how many events there are; SKADE_EDAMAGED. */
 static inline int64_t tail_count(const struct tail *t)
 {
-    uint64_t count =
+    uint64_t word =
         atomic_load_explicit(&t->words->count, memory_order_acquire); /* T3: pairs with tail_show() */
-    return count <= t->room ? (int64_t)count : SKADE_EDAMAGED;
+    uint32_t count = (uint32_t)word;
+    return count <= t->room && count == ~(uint32_t)(word >> 32) ? (int64_t)count : SKADE_EDAMAGED;
 }
 
 /* How many of the first COUNT events are up to AT. */

@@ -14,6 +14,18 @@
 _Static_assert(offsetof(struct tail_header, count) == TAIL_HEADER_LEN, "count is behind the header");
 _Static_assert(offsetof(struct tail_table, newest) == TAIL_TABLE_FIXED, "words are behind what is fixed");
 
+/* LINK as a word of keys, homes or newest.  A flipped bit of the link changes the product by more than its low 26 bits can
+ * hold, since no six bits of the factor in a row are the same; so it changes the check, also to and from 0. */
+static inline uint32_t tail_word(uint32_t link)
+{
+    return link | (link * TAIL_LINK_MIX >> TAIL_LINK_BITS) << TAIL_LINK_BITS;
+}
+
+static inline uint32_t tail_word_link(uint32_t word)
+{
+    return word & ((1u << TAIL_LINK_BITS) - 1);
+}
+
 static inline uint64_t tail_slot_check(const struct tail_slot *slot, uint64_t seed, uint32_t line)
 {
     return checksum(slot, offsetof(struct tail_slot, check), seed + line);

@@ -84,6 +84,28 @@ void tail_begin(struct tail_writer *w, const struct tail_info *info, void *base)
     h->seg.header_check = checksum((const uint8_t *)h + after, TAIL_HEADER_LEN - after,
                                    checksum(h, offsetof(struct seg_header, header_check), 0));
     w->slot_seed = h->seg.header_check;
+    tail_show(w); /* none, which isn't 0 in the file */
+}
+
+/* ---- words --------------------------------------------------------------------------------------------- */
+
+/* Our own: nobody else writes them. */
+static uint32_t link_in(const _Atomic uint32_t *word)
+{
+    return tail_word_link(atomic_load_explicit(word, memory_order_relaxed));
+}
+
+/* T1: pairs with read_word() */
+static void lead_to(_Atomic uint32_t *word, uint32_t link)
+{
+    atomic_store_explicit(word, tail_word(link), memory_order_release);
+}
+
+/* T2: seen with count.  Whoever sees one of them without the other doesn't use it. */
+static void set_time_min(struct tail_table *entry, int64_t time_us)
+{
+    atomic_store_explicit(&entry->time_min, time_us, memory_order_relaxed);
+    atomic_store_explicit(&entry->time_twin, ~time_us, memory_order_relaxed);
 }
 
 /* ---- tables -------------------------------------------------------------------------------------------- */
@@ -94,10 +116,10 @@ static struct tail_table *add_table(struct tail_writer *w, uint32_t number, _Ato
     struct tail_table *entry = table_at(w, link);
 
     entry->number = number;
-    entry->next = atomic_load_explicit(home, memory_order_relaxed); /* our own */
+    entry->next = link_in(home);
     entry->check = tail_table_check(entry, w->slot_seed, link - 1);
-    atomic_store_explicit(&entry->time_min, INT64_MAX, memory_order_relaxed); /* T1: seen with home */
-    atomic_store_explicit(home, link, memory_order_release); /* T1: pairs with find_table() */
+    set_time_min(entry, INT64_MAX);
+    lead_to(home, link);
     return entry;
 }
 
@@ -106,8 +128,7 @@ static struct tail_table *find_or_add_table(struct tail_writer *w, uint32_t numb
     _Atomic uint32_t *home =
         words(w, &header(w)->homes) + tail_table_home(number, (uint32_t)header(w)->homes.count);
 
-    for (uint32_t link = atomic_load_explicit(home, memory_order_relaxed); link != 0;
-         link = table_at(w, link)->next)
+    for (uint32_t link = link_in(home); link != 0; link = table_at(w, link)->next)
         if (table_at(w, link)->number == number)
             return table_at(w, link);
     return add_table(w, number, home);
@@ -152,7 +173,7 @@ static _Atomic uint32_t *chain_by_key(const struct tail_writer *w, const struct 
 {
     int64_t key = e->kind == EVENT_CREATE ? slot->snapshot : key_of(e->table, e->snapshot, w->info.seed);
     _Atomic uint32_t *word = key_word(w, key);
-    uint32_t newest = atomic_load_explicit(word, memory_order_relaxed); /* our own */
+    uint32_t newest = link_in(word);
 
     if (e->kind != EVENT_CREATE && (!introduces(e) || is_repeat(w, slot, newest)))
         return NULL;
@@ -164,7 +185,7 @@ static _Atomic uint32_t *chain_by_key(const struct tail_writer *w, const struct 
 static void chain_by_table(const struct tail_writer *w, const struct tail_table *table, uint32_t link,
                            struct tail_slot *slot)
 {
-    slot->table_prev = atomic_load_explicit(&table->newest, memory_order_relaxed); /* our own */
+    slot->table_prev = link_in(&table->newest);
     if (slot->table_prev != 0) {
         const struct tail_slot *prev = slot_at(w, slot->table_prev);
         slot->head = prev->head;
@@ -204,12 +225,10 @@ static void lead_there(struct tail_table *table, _Atomic uint32_t *word, uint32_
 {
     if (slot->flags & EVENT_MOVES_HEAD &&
         slot->time_us < atomic_load_explicit(&table->time_min, memory_order_relaxed))
-        atomic_store_explicit(&table->time_min, slot->time_us,
-                              memory_order_relaxed);                   /* T2: seen with count */
-    atomic_store_explicit(&table->newest, link, memory_order_release); /* T1: pairs with walk_begin() */
+        set_time_min(table, slot->time_us);
+    lead_to(&table->newest, link);
     if (word)
-        atomic_store_explicit(word, link,
-                              memory_order_release); /* T1: pairs with tail_find(), tail_find_name() */
+        lead_to(word, link);
 }
 
 bool tail_append(struct tail_writer *w, const struct event *e)
@@ -238,6 +257,6 @@ bool tail_append(struct tail_writer *w, const struct event *e)
 
 void tail_show(struct tail_writer *w)
 {
-    atomic_store_explicit(&header(w)->count, w->slots,
+    atomic_store_explicit(&header(w)->count, w->slots | (uint64_t)~w->slots << 32,
                           memory_order_release); /* T2: pairs with tail_count() */
 }

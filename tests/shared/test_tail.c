@@ -467,6 +467,67 @@ static void ask_all(const struct maker *m, const struct tail *t)
     tail_verify(t, NULL);
 }
 
+/* Of damaged bytes the answer is the right one or none, and so is that something isn't there. */
+static void ask_for_all(const struct maker *m, const struct tail *t)
+{
+    struct tail_hit hit, was;
+
+    int64_t count = tail_count(t);
+    if (count < 0)
+        return;
+    ALWAYS(count == (int64_t)m->count);
+    for (uint32_t n = 1; n <= 3; n++) {
+        for (int64_t id = 0; id < 5; id++) {
+            int r = tail_find(t, (uint32_t)count, n, id, &hit);
+            ALWAYS(r < 0 || r == (first_of(m, m->count, n, id) != NULL));
+        }
+        int r = tail_head(t, (uint32_t)count, n, &hit), right = tail_head(&m->tail, (uint32_t)count, n, &was);
+        ALWAYS(r == SKADE_EDAMAGED || (r == right && (r != 1 || hit.seq == was.seq)));
+        for (int64_t time = -1; time < 21; time++) {
+            r = tail_as_of(t, (uint32_t)count, n, time, &hit);
+            right = tail_as_of(&m->tail, (uint32_t)count, n, time, &was);
+            ALWAYS(r == SKADE_EDAMAGED || (r == right && (r != 1 || hit.seq == was.seq)));
+        }
+        r = tail_has_table(t, (uint32_t)count, n);
+        ALWAYS(r < 0 || r == (n <= 2));
+    }
+    uint32_t table = 0;
+    int r = tail_find_name(t, (uint32_t)count, bytes_of("t.two"), FROM, &table);
+    ALWAYS(r < 0 || (r == 1 && table == 2));
+}
+
+START_TEST(no_flipped_bit_hides_an_event_or_gives_an_older_one)
+{
+    struct maker *m = small();
+    struct guard g = guard_make(m->file.size, 64);
+    struct tail t;
+
+    memcpy(g.data, m->file.data, g.size);
+    ck_assert_int_eq(tail_open(&t, g.data, g.size, NULL), 0);
+    ask_for_all(m, &t);
+    for (size_t at = TAIL_HEADER_LEN; at < g.size; at++)
+        for (int bit = 0; bit < 8; bit++) {
+            g.data[at] ^= (uint8_t)(1 << bit);
+            ask_for_all(m, &t);
+            g.data[at] ^= (uint8_t)(1 << bit);
+        }
+    guard_free(&g);
+    unmake(m);
+}
+END_TEST
+
+START_TEST(words_that_lead_differ_in_more_than_a_bit)
+{
+    for (uint32_t link = 0; link < 1u << TAIL_LINK_BITS; link = link < 70000 ? link + 1 : link * 2 + 1) {
+        ck_assert_uint_eq(tail_word_link(tail_word(link)), link);
+        for (int bit = 0; bit < 32; bit++) {
+            uint32_t flipped = tail_word(link) ^ (1u << bit);
+            ck_assert_uint_ne(flipped, tail_word(tail_word_link(flipped)));
+        }
+    }
+}
+END_TEST
+
 START_TEST(every_flipped_byte_is_noticed_or_does_no_harm)
 {
     struct maker *m = small();
@@ -546,7 +607,7 @@ START_TEST(a_count_beyond_the_room_is_damage)
     struct maker *m = small();
     struct tail_header *h = (void *)m->file.data;
 
-    atomic_store(&h->count, 13);
+    atomic_store(&h->count, 13 | (uint64_t)~13u << 32);
     ck_assert_int_eq(tail_count(&m->tail), SKADE_EDAMAGED);
     atomic_store(&h->count, UINT64_MAX);
     ck_assert_int_eq(tail_count(&m->tail), SKADE_EDAMAGED);
@@ -689,6 +750,8 @@ Suite *tail_suite(void)
     tcase_set_timeout(c, 60);
     tcase_add_test(c, every_truncation_is_refused);
     tcase_add_test(c, every_flipped_byte_is_noticed_or_does_no_harm);
+    tcase_add_test(c, no_flipped_bit_hides_an_event_or_gives_an_older_one);
+    tcase_add_test(c, words_that_lead_differ_in_more_than_a_bit);
     tcase_add_test(c, a_damaged_slot_is_damage_and_not_another_answer);
     tcase_add_test(c, a_damaged_location_is_damage);
     tcase_add_test(c, a_count_beyond_the_room_is_damage);
