@@ -5,9 +5,9 @@
  * What memory proves is answered all the same, for the rest the daemon is asked, and what neither can tell is refused by
  * a status that says why.  Nothing is answered wrongly, nobody hangs, nobody is accused of damage.
  *
- *     sandbox maps | sockets | strict | each | memory      the table shop.orders has snapshot 11 at s3://lake/orders/v1,
- *                                                          and nothing is indexed but by reindex
- *     sandbox crowd N                                      N connections are more than the daemon can have
+ *     sandbox maps | sockets | full | strict | each | memory
+ *                         the table shop.orders has snapshot 11 at s3://lake/orders/v1, and nothing is indexed but by reindex
+ *     sandbox crowd N     N connections are more than the daemon can have
  *
  * There is no way out of a sandbox, so each is a child.  The parent stays free and commits what the child is to see:
  * snapshot 11 + N at location v(1 + N).
@@ -114,6 +114,15 @@ static void must(skade *s, const char *when, enum kind kind, int64_t id, bool ma
     if (!is_right(&reply, kind, id) && !(may_refuse && is_refusal(s, reply.r)))
         die("%s: %s is answered with %d '%s': %s", when, kind_names[kind], reply.r, reply.where,
             skade_errmsg(s));
+}
+
+static void must_refuse(skade *s, const char *when, enum kind kind, int64_t id)
+{
+    struct reply reply = question(s, kind, id);
+
+    if (!is_refusal(s, reply.r))
+        die("%s: %s that only the daemon knows is answered with %d '%s'", when, kind_names[kind], reply.r,
+            reply.where);
 }
 
 static void all_right(skade *s, const char *when)
@@ -316,7 +325,7 @@ static const struct ban socket_bans[] = {
     { "connect", SYS_connect, 0, 0, ECONNREFUSED, NULL },
 };
 
-/* The map alone: everything while it covers every commit, hits at any time, and never an old head for a new one. */
+/* Memory alone: everything while it covers every commit. */
 static void without_sockets(struct child *c, const struct ban *b)
 {
     forbid(b);
@@ -351,6 +360,75 @@ static void sockets(void)
         end_child(&c, &socket_bans[i]);
     }
     done("without sockets");
+}
+
+/* ---- no sockets, and the newest commits stand behind a full tail ------------------------------------------------------- */
+
+#define FILLERS 1000 /* that fill a tail of 3 MiB with their locations */
+
+/* Other commits, so that the tail has no room for what comes behind them. */
+static void fill_tail(void)
+{
+    static char location[SKADE_LOCATION_MAX + 1];
+    static struct skade_commit list[FILLERS];
+    skade_table filler;
+
+    int r = skade_find_table(free_handle, "shop.filler", &filler);
+    if (r == 0)
+        r = skade_create(free_handle, "shop.filler", "s3://lake/filler", &filler, NULL);
+    if (r < 0)
+        die_of(free_handle, "create", r);
+    memset(location, 'x', SKADE_LOCATION_MAX);
+    memcpy(location, "s3://", 5);
+    for (size_t i = 0; i < FILLERS; i++)
+        list[i] = (struct skade_commit){ .size = sizeof list[i],
+                                         .table = filler,
+                                         .flags = SKADE_INTRODUCES | SKADE_WITH_SNAPSHOT,
+                                         .snapshot = (int64_t)i,
+                                         .location = location };
+    for (size_t i = 0; i < FILLERS; i += 100) { /* a request has an end */
+        r = skade_release(free_handle, list + i, 100, NULL, NULL);
+        if (r < 0)
+            die_of(free_handle, "release", r);
+    }
+}
+
+static void fill_and_commit(void)
+{
+    fill_tail();
+    commit_next();
+}
+
+/* Hits at any time, and never an old head for a new one. */
+static void behind_a_full_tail(struct child *c, const struct ban *b)
+{
+    forbid(b);
+    skade *s = open_handle(0, TIMEOUT_MS);
+    await_head(s, b->name);
+    all_right(s, b->name);
+
+    let_parent(c); /* it fills the tail, and commits */
+    must(s, b->name, HIT, newest, false);
+    must_refuse(s, b->name, HEAD, newest);
+    must_refuse(s, b->name, MISS, 0);
+    must_refuse(s, b->name, HIT, newest + 1);
+    newest++;
+
+    let_parent(c); /* it publishes */
+    await_head(s, b->name);
+    all_right(s, b->name);
+    must_be_from(s, b->name, true);
+    skade_close(s);
+}
+
+static void full(void)
+{
+    static const struct ban b = { .name = "behind a full tail", .number = SYS_connect, .error = EPERM };
+    struct child c = begin_child(behind_a_full_tail, &b);
+    when_asked(&c, fill_and_commit);
+    when_asked(&c, publish);
+    end_child(&c, &b);
+    done(b.name);
 }
 
 /* ---- no system calls at all ------------------------------------------------------------------------------------------ */
@@ -582,7 +660,8 @@ static const struct {
     const char *name;
     void (*run)(void);
 } scenes[] = {
-    { "maps", maps }, { "sockets", sockets }, { "strict", strict }, { "each", each }, { "memory", memory },
+    { "maps", maps },     { "sockets", sockets }, { "full", full },
+    { "strict", strict }, { "each", each },       { "memory", memory },
 };
 
 int main(int argc, char **argv)
@@ -604,5 +683,5 @@ int main(int argc, char **argv)
             skade_close(free_handle);
             return 0;
         }
-    die("usage: sandbox maps | sockets | strict | each | memory | crowd N");
+    die("usage: sandbox maps | sockets | full | strict | each | memory | crowd N");
 }

@@ -6,7 +6,7 @@ start --rebuild-threshold 1000000 --rebuild-idle 1h --read '*'
 ctl create shop.orders --location s3://lake/orders >/dev/null
 ctl commit shop.orders s3://lake/orders/v1 --snapshot 11 >/dev/null
 ctl reindex >/dev/null
-for scene in strict maps sockets memory; do stress 100 sandbox $scene; done
+for scene in strict maps sockets full memory; do stress 100 sandbox $scene; done
 stress 300 sandbox each
 
 [ "$(id -u)" = 0 ] || skip "filters are well; chroots and user namespaces need root"
