@@ -4,6 +4,7 @@
  */
 #include "bench.h"
 
+#include "format_tail.h"
 #include "part.h"
 #include "synthetic.h"
 
@@ -193,10 +194,13 @@ static void report_bytes_of_table(const char *group, const struct history *h, ui
 }
 
 static void report_facts(const char *group, const struct subjects *s, const struct part_facts *f,
-                         uint64_t index_bytes)
+                         uint64_t index_bytes, uint64_t tail_bytes)
 {
-    report_figure(group, "bytes_per_snapshot",
-                  exactly((double)index_bytes / (double)history_rows(&s->history)), "bytes", ROW_OURS);
+    double n = (double)history_rows(&s->history);
+
+    report_figure(group, "bytes_per_snapshot", exactly((double)(index_bytes + tail_bytes) / n), "bytes",
+                  ROW_OURS);
+    report_figure(group, "bytes_without_tail", exactly((double)index_bytes / n), "bytes", ROW_OURS);
     report_bytes_of_table(group, &s->history, index_bytes);
     report_figure(group, "blocks_bytes", exactly((double)f->block_bytes), "bytes", ROW_OURS);
     report_figure(group, "huge_pages", exactly(100.0 * (double)f->huge_bytes / (double)f->bytes), "percent",
@@ -269,11 +273,12 @@ void stage_lookups(uint64_t n, const char *size, int reps)
 
     struct part_facts facts = lone_part_facts(s.part);
     uint64_t index_bytes = daemon_counter(s.mapped, "index_bytes");
+    uint64_t tail_bytes = daemon_counter(s.mapped, "tail_room") ? TAIL_BYTES : 0;
     report_rows(group, &rows);
     plot_by_size(&rows, n);
     report_socket(group, &rows);
-    report_facts(group, &s, &facts, index_bytes);
-    judge_index(size, &rows, asked_daemon(&s), (double)index_bytes / (double)n, n);
+    report_facts(group, &s, &facts, index_bytes, tail_bytes);
+    judge_index(size, &rows, asked_daemon(&s), (double)(index_bytes + tail_bytes) / (double)n, n);
     goals_of_lookups(&rows, size, n, facts.lines);
     close_subjects(&s);
     stage_publication(&s.history, size, reps);
