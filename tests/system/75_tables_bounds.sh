@@ -86,7 +86,8 @@ files=$(field files_after <"$place/real")
 wanted=$(((is + 1048575) / 1048576))
 echo "  in $files files"
 [ "$files" -ge "$wanted" ] && [ "$files" -le $((wanted + 1)) ] || fail "$files files of 1 MiB for $is bytes"
-same "files that are there" "$files" "$(find "$data/tables/2/1" -name '*.rows' | wc -l)"
+of_table=$(dirname "$(field old_data_dir <"$place/real")")
+same "files that are there" "$files" "$(find "$of_table/1" -name '*.rows' | wc -l)"
 
 echo "- afterwards nothing is to do"
 ctl compact shop.sampled --dry-run --json >"$place/dry"
