@@ -35,7 +35,8 @@ int indexfile_dir(const char *data_dir, bool make, struct errmsg *msg)
         return fail(msg, -errno, "cannot make %s: %s", path, error_text(-errno));
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
-        return fail(msg, -errno, "cannot open %s: %s", path, error_text(-errno));
+        return fail(msg, -errno, "cannot open %s: %s%s", path, error_text(-errno),
+                    errno == ENOTDIR ? "; remove it, and a directory will be made" : "");
     if (fstat(fd, &st) == 0 && st.st_uid == geteuid() && !(st.st_mode & (S_IWGRP | S_IWOTH)))
         return fd;
     close(fd);
@@ -70,6 +71,13 @@ static bool is_named(const struct index_part *parts, size_t n, const char *name)
     return strcmp(name, INDEX_NAME) == 0;
 }
 
+/* A directory that isn't empty stays: whoever needs the name says so. */
+static void remove_name(int dir, const char *name)
+{
+    if (unlinkat(dir, name, 0) < 0 && errno == EISDIR)
+        unlinkat(dir, name, AT_REMOVEDIR);
+}
+
 /* Remove what is neither `index`, if KEEP, nor one of its parts. */
 static void sweep(int dir, bool keep, const struct index_part *parts, size_t n)
 {
@@ -84,18 +92,28 @@ static void sweep(int dir, bool keep, const struct index_part *parts, size_t n)
     }
     while ((entry = readdir(list)))
         if (entry->d_name[0] != '.' && !(keep && is_named(parts, n, entry->d_name)))
-            unlinkat(dir, entry->d_name, 0);
+            remove_name(dir, entry->d_name);
     closedir(list);
 }
 
 void indexfile_remove(int dir)
 {
     /* The name first: what it names goes after it. */
-    unlinkat(dir, INDEX_NAME, 0);
+    remove_name(dir, INDEX_NAME);
     sweep(dir, false, NULL, 0);
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------------- */
+
+static int cannot_write(int error, const char *name, struct errmsg *msg)
+{
+    char path[NAME_SIZE + sizeof "index/"];
+
+    if (error == EISDIR || error == EEXIST || error == ENOTEMPTY)
+        return fail(msg, -error, "index/%s is a directory: remove it", name);
+    snprintf(path, sizeof path, "index/%s", name);
+    return write_failed(error, path, msg);
+}
 
 /* Bytes to be written one after the other. */
 struct piece {
@@ -112,7 +130,7 @@ static int write_pieces(int fd, const struct piece *pieces, size_t n, const char
             size_t len = pieces[i].len - done < WRITE_BYTES ? pieces[i].len - done : WRITE_BYTES;
             int r = FAILPOINT("index.write");
             if (r < 0)
-                return write_failed(-r, name, msg);
+                return cannot_write(-r, name, msg);
             r = write_all(fd, (const char *)pieces[i].data + done, len, off, name, msg);
             if (r < 0)
                 return r;
@@ -128,7 +146,7 @@ static int sync_file(int fd, const char *name, struct errmsg *msg)
 
     if (r == 0 && fsync(fd) < 0)
         r = -errno;
-    return r < 0 ? write_failed(-r, name, msg) : 0;
+    return r < 0 ? cannot_write(-r, name, msg) : 0;
 }
 
 static int rename_file(int dir, const char *name, struct errmsg *msg)
@@ -139,16 +157,17 @@ static int rename_file(int dir, const char *name, struct errmsg *msg)
         r = -errno;
     if (r == 0)
         r = FAILPOINT("index.renamed");
-    return r < 0 ? write_failed(-r, name, msg) : 0;
+    return r < 0 ? cannot_write(-r, name, msg) : 0;
 }
 
 /* The pieces become NAME, whole or not at all. */
 static int put_file(int dir, const char *name, const struct piece *pieces, size_t n, struct errmsg *msg)
 {
-    unlinkat(dir, NEW_NAME, 0);
+    remove_name(dir, NEW_NAME);
+    unlinkat(dir, name, AT_REMOVEDIR); /* a file stays until it is replaced */
     int fd = openat(dir, NEW_NAME, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
-        return write_failed(errno, name, msg);
+        return cannot_write(errno, NEW_NAME, msg);
     int r = write_pieces(fd, pieces, n, name, msg);
     if (r == 0)
         r = sync_file(fd, name, msg);
@@ -250,7 +269,7 @@ static int open_file(int dir, const char *name, uint64_t *size, struct errmsg *m
         return fd;
     }
     close(fd);
-    return fail(msg, SKADE_EFOREIGN, "index/%s is no file of this daemon's", name);
+    return fail(msg, SKADE_EFOREIGN, "index/%s is no file of this daemon's: remove it", name);
 }
 
 static int read_all(int fd, void *buf, uint64_t size, const char *name, struct errmsg *msg)
@@ -269,14 +288,27 @@ static int read_all(int fd, void *buf, uint64_t size, const char *name, struct e
     return 0;
 }
 
+/* Before there is memory for it: a file that was made longer may be longer than that. */
+static int check_length(int fd, const char *name, uint64_t size, struct errmsg *msg)
+{
+    struct index_header h;
+
+    ssize_t n = pread(fd, &h, sizeof h, 0);
+    if (n == (ssize_t)sizeof h && h.size != size)
+        return fail(msg, SKADE_EDAMAGED, "index/%s has another length than it says", name);
+    return 0;
+}
+
 /* NAME in one allocation. */
 static int read_whole(int dir, const char *name, void **ret, uint64_t *size, struct errmsg *msg)
 {
     int fd = open_file(dir, name, size, msg);
     if (fd < 0)
         return fd;
-    *ret = malloc(*size + 1);
-    int r = *ret ? read_all(fd, *ret, *size, name, msg) : fail(msg, -ENOMEM, "no memory for index/%s", name);
+    int r = check_length(fd, name, *size, msg);
+    *ret = r == 0 ? malloc(*size + 1) : NULL;
+    if (r == 0)
+        r = *ret ? read_all(fd, *ret, *size, name, msg) : fail(msg, -ENOMEM, "no memory for index/%s", name);
     close(fd);
     if (r < 0)
         free(*ret);

@@ -210,6 +210,21 @@ START_TEST(every_truncation_and_a_byte_too_many_are_noticed)
 }
 END_TEST
 
+/* As long as no memory is: it isn't read to its end. */
+START_TEST(a_file_that_is_much_longer_than_it_says_is_damaged)
+{
+    struct index_image image = image_of();
+    struct errmsg why = { "" };
+    struct index_file f;
+
+    place();
+    must_write(&image);
+    ck_assert_int_eq(truncate(file("index"), (off_t)1 << 42), 0);
+    ck_assert_int_eq(indexfile_read(dir, &f, &why), SKADE_EDAMAGED);
+    ck_assert_ptr_nonnull(strstr(why.text, "another length"));
+}
+END_TEST
+
 START_TEST(parts_that_do_not_follow_each_other_are_refused)
 {
     struct index_image image = image_of();
@@ -303,6 +318,31 @@ START_TEST(files_that_nobody_names_go_with_the_next_write)
 }
 END_TEST
 
+START_TEST(an_empty_directory_makes_way_and_another_one_is_named)
+{
+    static const char *const names[] = { "new", "index" };
+    struct index_image image = image_of();
+    struct errmsg why = { "" };
+
+    place();
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        unlink(file(names[i]));
+        ck_assert_int_eq(mkdir(file(names[i]), 0700), 0);
+        must_write(&image);
+        holds(&image);
+        unlink(file(names[i]));
+        ck_assert_int_eq(mkdir(file(names[i]), 0700), 0);
+        write_file(file(i == 0 ? "new/x" : "index/x"), "x", 1);
+        ck_assert_int_lt(indexfile_write(dir, &image, &why), 0);
+        ck_assert_ptr_nonnull(strstr(why.text, i == 0 ? "index/new is a directory: remove it"
+                                                      : "index/index is a directory: remove it"));
+        ck_assert_int_eq(unlink(file(i == 0 ? "new/x" : "index/x")), 0);
+    }
+    indexfile_remove(dir);
+    ck_assert(!place_has(file("index")));
+}
+END_TEST
+
 START_TEST(a_part_is_written_once_and_read_whole)
 {
     const struct index_part row = { 0, 7, 4, 0xabc };
@@ -356,10 +396,12 @@ Suite *index_file_suite(void)
     tcase_add_test(c, what_was_written_is_read);
     tcase_add_test(c, every_damaged_byte_is_noticed);
     tcase_add_test(c, every_truncation_and_a_byte_too_many_are_noticed);
+    tcase_add_test(c, a_file_that_is_much_longer_than_it_says_is_damaged);
     tcase_add_test(c, parts_that_do_not_follow_each_other_are_refused);
     tcase_add_test(c, an_event_never_leaves_its_file);
     tcase_add_test(c, what_is_not_ours_alone_is_not_read);
     tcase_add_test(c, files_that_nobody_names_go_with_the_next_write);
+    tcase_add_test(c, an_empty_directory_makes_way_and_another_one_is_named);
     tcase_add_test(c, a_part_is_written_once_and_read_whole);
     tcase_add_test(c, a_write_that_fails_leaves_the_file_of_before);
     suite_add_tcase(s, c);
