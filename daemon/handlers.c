@@ -43,6 +43,17 @@ static void copy_label(struct session *s, struct bytes label)
     s->label[n] = 0;
 }
 
+/* One that was never made is mapped by nobody. */
+static void take_generation(struct session *s, uint64_t epoch, uint64_t generation)
+{
+    const struct generation *newest = indexer_shown(s->server->indexer);
+
+    if (generation > (newest ? newest->number : 0))
+        return;
+    s->epoch = epoch;
+    s->generation = generation;
+}
+
 static void handle_hello(struct session *s, uint64_t request, const struct msg_hello *m)
 {
     struct server *server = s->server;
@@ -57,8 +68,7 @@ static void handle_hello(struct session *s, uint64_t request, const struct msg_h
         return;
     }
     s->greeted = true;
-    s->epoch = m->epoch;
-    s->generation = m->generation;
+    take_generation(s, m->epoch, m->generation);
     copy_label(s, m->label);
     struct msg_welcome w = { .protocol =
                                  m->protocol_max < WIRE_PROTOCOL_MAX ? m->protocol_max : WIRE_PROTOCOL_MAX,
@@ -75,6 +85,29 @@ static void handle_hello(struct session *s, uint64_t request, const struct msg_h
     size_t at = answer_begin(s);
     wire_put_welcome(&s->out, &w);
     answer_end(s, at, WIRE_WELCOME, 0, request);
+}
+
+/* No handle answers more between two tallies, and no sum comes near its end, whatever is told. */
+#define TOLD_MAX (UINT64_C(1) << 40)
+#define TOLD_SUM_MAX (UINT64_C(1) << 62)
+
+static void add_told(struct session *s, enum counter c, uint64_t told)
+{
+    uint64_t sum = counter_get(s->server->page, c);
+    uint64_t room = sum < TOLD_SUM_MAX ? TOLD_SUM_MAX - sum : 0;
+
+    if (told > TOLD_MAX)
+        told = TOLD_MAX;
+    counter_add(s->server->page, c, told < room ? told : room);
+}
+
+/* Whoever sends it doesn't look for an answer. */
+static void handle_tally(struct session *s, uint64_t request, const struct msg_tally *m)
+{
+    (void)request;
+    take_generation(s, m->epoch, m->generation);
+    add_told(s, COUNTER_lookups_map, m->map);
+    add_told(s, COUNTER_lookups_tail, m->tail);
 }
 
 static void handle_ping(struct session *s, uint64_t request, const struct msg_ping *m)
@@ -793,6 +826,8 @@ static void handle_clients(struct session *s, uint64_t request, const struct msg
     struct list l = { .frame = answer_begin(s) };
     struct msg_client_list head = { .generation = control_generation(s->server->page) };
 
+    uint64_t epoch = indexer_epoch(s->server->indexer);
+
     (void)m;
     wire_put_client_list(&s->out, &head);
     l.count_at = s->out.len - sizeof(uint32_t);
@@ -800,7 +835,7 @@ static void handle_clients(struct session *s, uint64_t request, const struct msg
         struct item_client_row row = { .label = bytes_of(c->label),
                                        .uid = (uint32_t)c->uid,
                                        .pid = (uint32_t)c->pid,
-                                       .generation = c->generation,
+                                       .generation = c->epoch == epoch ? c->generation : 0,
                                        .requests = c->requests };
         if (c->closing || !c->greeted)
             continue;
@@ -944,7 +979,8 @@ static const char *role_name(unsigned role)
     X(COMPACT, compact, ROLE_WRITE, "compact tables")             \
     X(COMPACT_BEGIN, compact_begin, ROLE_WRITE, "compact tables") \
     X(COMPACT_END, compact_end, ROLE_WRITE, "compact tables")     \
-    X(GC, gc, ROLE_READ, "list retired files")
+    X(GC, gc, ROLE_READ, "list retired files")                    \
+    X(TALLY, tally, 0, "tell what it looked up")
 
 #define SERVE(NAME, name, role, words)                                                            \
     static int serve_##name(struct session *s, uint64_t request, const void *payload, size_t len) \

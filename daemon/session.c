@@ -200,9 +200,11 @@ static void take_frames(struct session *s)
             broken(s, len < 0 ? "a frame is longer than allowed" : "a frame's checksum is wrong");
             return;
         }
-        s->requests++;
         s->heard_ms = world.now_ms(&s->server->loop);
-        counter_add(s->server->page, COUNTER_requests, 1);
+        if (h.type != WIRE_TALLY) { /* which asks for nothing */
+            s->requests++;
+            counter_add(s->server->page, COUNTER_requests, 1);
+        }
         const char *problem = frame_problem(s, &h);
         if (!problem && handle_frame(s, &h, s->in + done + sizeof h) < 0)
             problem = "a malformed message";

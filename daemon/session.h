@@ -31,7 +31,7 @@ struct session {
     pid_t pid;
     bool greeted;
     char label[65];
-    uint64_t epoch, generation; /* that it said it maps */
+    uint64_t epoch, generation; /* that it maps, as it told last */
 
     /* in */
     uint8_t *in;

@@ -635,7 +635,7 @@ struct skade_client {
     uint32_t size;
     uint32_t uid, pid;
     const char *label;
-    uint64_t generation; /* that it had mapped when it connected; 0: none */
+    uint64_t generation; /* that it maps, as it told last; 0: none */
     uint64_t lag;        /* how many generations that is behind the current one */
     uint64_t requests;   /* served so far */
 };

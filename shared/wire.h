@@ -13,8 +13,9 @@
 #include "wr.h"
 
 #define WIRE_PROTOCOL_MIN 1u
-#define WIRE_PROTOCOL_MAX 1u
-#define WIRE_KEYS_MAX 4096u /* keys of one RESOLVE */
+#define WIRE_PROTOCOL_MAX 2u
+#define WIRE_PROTOCOL_TALLY 2u /* the first in which TALLY is known */
+#define WIRE_KEYS_MAX 4096u    /* keys of one RESOLVE */
 /* Longest payload, unless WELCOME says less: a row whose value comes whole, with the longest key, fits. */
 #define WIRE_FRAME_MAX ((1u << 20) + (128u << 10))
 

@@ -28,10 +28,11 @@ enum {
     COMMIT = 12,
     RELEASE_ADD = 13,
     RELEASE_END = 14,
-    STATS = 23
+    STATS = 23,
+    TALLY = 36
 };
 enum { WELCOME = 64, ERROR = 65, PONG = 66, COMMITTED = 71 };
-enum { REQUESTS_END = 36, ANSWERS_END = 90 };
+enum { REQUESTS_END = 37, ANSWERS_END = 90 };
 
 static pid_t daemon_pid;
 static uint64_t state = 1;
@@ -414,6 +415,87 @@ static void unknown_messages(const struct health *h)
     must_be_well(h, "unknown messages");
 }
 
+struct sums {
+    uint64_t map, tail, requests;
+};
+
+static int take_sum(void *arg, const char *name, uint64_t value, const char *unit, const char *kind,
+                    const char *help)
+{
+    struct sums *s = arg;
+
+    (void)unit, (void)kind, (void)help;
+    if (strcmp(name, "lookups_map") == 0)
+        s->map = value;
+    if (strcmp(name, "lookups_tail") == 0)
+        s->tail = value;
+    if (strcmp(name, "requests") == 0)
+        s->requests = value;
+    return 0;
+}
+
+static struct sums sums_of(const struct health *h)
+{
+    struct sums s = { 0, 0, 0 };
+
+    int r = skade_stats(h->s, take_sum, &s);
+    if (r < 0)
+        die_of(h->s, "stats", r);
+    return s;
+}
+
+static void put_tally(struct bytes *b, uint64_t epoch, uint64_t generation, uint64_t map, uint64_t tail)
+{
+    struct bytes p = { 0 };
+
+    put_u64(&p, epoch);
+    put_u64(&p, generation);
+    put_u64(&p, map);
+    put_u64(&p, tail);
+    put_frame(b, TALLY, 7, &p);
+    free(p.data);
+}
+
+static int must_have_no_lag(void *arg, const struct skade_client *c)
+{
+    bool *seen = arg;
+
+    if (strcmp(c->label, "hostile") != 0)
+        return 0;
+    if (c->generation != 0 || c->lag != 0)
+        die("a generation that was never made is believed: %llu", (unsigned long long)c->generation);
+    *seen = true;
+    return 0;
+}
+
+/* More lookups than anybody can make, of a generation that was never made: nothing is answered, sums only grow. */
+static void tall_tales(const struct health *h)
+{
+    bool seen = false;
+    struct sums before = sums_of(h);
+    struct bytes b = { 0 };
+    uint64_t epoch;
+    int fd = greet();
+
+    memcpy(&epoch, payload + 4, sizeof epoch); /* WELCOME: behind the version */
+    for (int i = 0; i < 1000; i++)
+        put_tally(&b, epoch, i % 3 ? UINT64_MAX : 1000000, UINT64_MAX, i % 2 ? UINT64_MAX - 5 : 0);
+    put_empty(&b, PING, 5);
+    send_all(fd, &b);
+    must_receive(fd, PONG, "a ping after tallies");
+    struct sums after = sums_of(h);
+    if (after.map <= before.map || after.map - before.map > UINT64_C(1000) << 40 || after.tail <= before.tail)
+        die("lookups: %llu and %llu", (unsigned long long)after.map, (unsigned long long)after.tail);
+    if (after.requests - before.requests > 5) /* hello, ping, and those of stats */
+        die("tallies are counted as requests");
+    int64_t r = skade_clients(h->s, must_have_no_lag, &seen);
+    if (r < 0 || !seen)
+        die("clients: %lld", (long long)r);
+    close(fd);
+    free(b.data);
+    must_be_well(h, "tallies that are not true");
+}
+
 static void wrong_order(const struct health *h)
 {
     for (uint16_t type = 2; type < REQUESTS_END; type++) {
@@ -651,6 +733,7 @@ int main(int argc, char **argv)
     silly_lengths(&h);
     answers_to_the_daemon(&h);
     unknown_messages(&h);
+    tall_tales(&h);
     wrong_order(&h);
     malformed_messages(&h);
     many_at_once(&h);
