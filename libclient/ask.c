@@ -180,6 +180,8 @@ static int send_hello(skade *s, uint64_t number)
     };
     struct wr w = { .error = 0 };
 
+    s->told.epoch = hello.epoch;
+    s->told.generation = hello.generation;
     size_t at = frame_begin(&w);
     wire_put_hello(&w, &hello);
     frame_end(&w, at, WIRE_HELLO, 0, number);
@@ -218,6 +220,7 @@ static int take_welcome(skade *s, const struct frame *f)
         .control_dev = w.control_dev,
         .control_ino = w.control_ino,
         .frame_max = w.frame_max < WIRE_FRAME_MAX ? w.frame_max : WIRE_FRAME_MAX,
+        .protocol = w.protocol,
     };
     /* First: the page that is left here may know of a later event than the daemon did when it wrote this. */
     int r = attach_log(s, &w.log, w.commit_seq);
@@ -301,12 +304,19 @@ static int receive_owed(skade *s)
 
 int ask_send(skade *s)
 {
+    struct told told;
+
     int owed = receive_owed(s);
     if (owed < 0)
         return owed;
     s->unfinished = true;
     count(s, CLIENT_requests);
+    size_t len = s->out.len; /* the request alone is what may be sent again */
+    bool tells = tally_put(s, &s->out, &told);
     int r = stream_send(&s->stream, s->out.data, s->out.len, s->deadline);
+    s->out.len = len;
+    if (tells && r == 0)
+        tally_told(s, &told);
     return r < 0 ? stream_failed(s, r) : r;
 }
 

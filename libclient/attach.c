@@ -247,6 +247,7 @@ static void take_generation(skade *s, struct generation *g)
     s->shm.current = g;
     count(s, CLIENT_refreshes);
     recovered(s);
+    tally_tell(s);
 }
 
 /* Map the generation that WORD names. */

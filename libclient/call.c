@@ -57,6 +57,7 @@ void call_check_fork(skade *s)
         *s->parent_mark = 1;
     s->parent_pid = getpid();
     count(s, CLIENT_forks);
+    tally_skip(s);
     ask_hang_up(s);
 }
 

@@ -12,6 +12,7 @@
  *   fresh.c     what is newer than the parts: the tail
  *   many.c      resolve_many                               view.c      frozen moments
  *   upload.c    rows on their way to the daemon            append.c    rows in
+ *   tally.c     the daemon is told of lookups
  *   hold.c      a snapshot's files, leased                 scan.c      rows out
  *   get.c       the value of a key                         compact.c   compaction; gc.c: what it left
  *
@@ -65,6 +66,7 @@
     X(requests,          "requests sent")                                                           \
     X(requests_again,    "requests sent again after a broken connection")                           \
     X(connections_lost,  "connections that broke")                                                  \
+    X(tallies,           "times the daemon was told how many questions memory answered")            \
     X(timeouts,          "requests without an answer in time")                                      \
     X(protocol_errors,   "connections closed because the daemon broke the protocol")                \
     X(foreign_fds,       "times the host program had closed our socket or used its number")         \
@@ -115,6 +117,13 @@ struct welcome {
     uint64_t control_dev;
     uint64_t control_ino;
     uint32_t frame_max;
+    uint32_t protocol;
+};
+
+/* What it was told (tally.c). */
+struct told {
+    uint64_t map, tail;         /* lookups since the handle was opened */
+    uint64_t epoch, generation; /* on this connection; 0: none */
 };
 
 /* An ERROR message: what it said, lent until the next frame is received. */
@@ -197,6 +206,8 @@ struct skade {
     struct shm shm;
     struct stream stream;
     struct welcome welcome;
+    struct told told;
+    int64_t told_at; /* by coarse_ms */
     bool unfinished; /* answers to the last request are outstanding: the connection can't be used again */
     bool lent;       /* a callback runs, with strings of the received frame */
     uint64_t next_request;   /* number of the next request */
@@ -419,6 +430,19 @@ int ask_newest(skade *s, uint64_t *ret);
 
 /* A random uuid (RFC 4122, version 4).  0, or negative when the system has no randomness. */
 int ask_uuid(skade *s, struct uuid *ret);
+
+/* ---- tally.c: the daemon is told of lookups -------------------------------------------------------------- */
+
+/* Tell what is not told yet, if that can be sent whole and without waiting; else it is told another time. */
+void tally_tell(skade *s);
+
+/* The same with a request that is sent anyway: append a TALLY frame to W when it is time to.  False: nothing was
+ * appended.  After it was sent: tally_told(). */
+bool tally_put(skade *s, struct wr *w, struct told *ret);
+void tally_told(skade *s, const struct told *t);
+
+/* Leave out what was not told: it is another process's to tell. */
+void tally_skip(skade *s);
 
 /* ---- answer.c: what a struct skade_answer says --------------------------------------------------------- */
 

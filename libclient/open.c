@@ -260,6 +260,7 @@ void skade_close(skade *s)
         return;
     call_begin_frozen(&c, s);
     attach_drop(s);
+    tally_tell(s);
     ask_hang_up(s);
     gets_forget(s);
     stream_shrink(&s->stream);
@@ -278,6 +279,7 @@ void skade_quiesce(skade *s)
     if (r == 0) { /* else a callback is at work with what we would let go */
         gets_forget(s);
         attach_drop(s);
+        tally_tell(s);
         stream_shrink(&s->stream);
         wr_fini(&s->out);
         if (!s->upload.open)

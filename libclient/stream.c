@@ -272,6 +272,16 @@ int stream_send(struct stream *s, const void *data, size_t len, int64_t deadline
     return 0;
 }
 
+bool stream_try(struct stream *s, const void *data, size_t len)
+{
+    if (!still_ours(s) || s->cut)
+        return false;
+    ssize_t n = send(s->fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n > 0 && (size_t)n < len) /* never: the kernel has one buffer for it, or none */
+        stream_close(s);
+    return n == (ssize_t)len;
+}
+
 /* ---- receiving ----------------------------------------------------------------------------------------- */
 
 /* Make room for NEED bytes from in_pos on.  Frames that were lent are invalid after it. */

@@ -74,6 +74,9 @@ bool stream_is_alive(struct stream *s);
  */
 int stream_send(struct stream *s, const void *data, size_t len, int64_t deadline);
 
+/* Send LEN bytes, a short message, now or not at all.  False: it was not sent. */
+bool stream_try(struct stream *s, const void *data, size_t len);
+
 /* Wait until there is something to receive, or the other side is gone.  0; STREAM_LOST, SKADE_ETIMEOUT. */
 int stream_await(struct stream *s, int64_t deadline);
 

@@ -32,7 +32,7 @@ static void answer_hello(struct fake *f, const struct frame_header *h, struct wr
 {
     struct world *w = f->world;
     struct msg_welcome m = {
-        .protocol = WIRE_PROTOCOL_MAX,
+        .protocol = f->protocol ? f->protocol : WIRE_PROTOCOL_MAX,
         .epoch = f->epoch ? f->epoch : w->epoch,
         .log = w->log,
         .commit_seq = w->seq,
@@ -363,6 +363,16 @@ static void answer_release_end(struct fake *f, const struct frame_header *h, con
     committed(out, h->request, first, first + rows - 1);
 }
 
+static void take_tally(struct fake *f, const struct frame_header *h, const uint8_t *payload)
+{
+    struct msg_tally m;
+
+    ck_assert_int_eq(wire_read_tally(payload, h->len, &m), 0);
+    f->told_map += m.map;
+    f->told_tail += m.tail;
+    f->told_generation = m.generation;
+}
+
 /* ---- serving ------------------------------------------------------------------------------------------- */
 
 void fake_answer(struct fake *f, const struct frame_header *h, const uint8_t *payload, struct wr *out)
@@ -400,6 +410,9 @@ void fake_answer(struct fake *f, const struct frame_header *h, const uint8_t *pa
         break;
     case WIRE_COMMIT:
         answer_commit(f, h, payload, out);
+        break;
+    case WIRE_TALLY:
+        take_tally(f, h, payload);
         break;
     case WIRE_RELEASE_ADD:
         take_piece(f, h, payload);

@@ -46,13 +46,16 @@ struct fake {
     /* What the last requests said. */
     _Atomic uint64_t last_at;
     _Atomic uint32_t last_keys;
-    struct uuid uuids[64]; /* of changes, in the order they came */
+    _Atomic uint64_t told_map, told_tail; /* lookups, by all tallies together */
+    _Atomic uint64_t told_generation;     /* by the last */
+    struct uuid uuids[64];                /* of changes, in the order they came */
     atomic_uint uuids_count;
     struct uuid known[64]; /* uuids of changes that were made */
     uint64_t known_seq[64];
     size_t known_count;
     char shm_dir[SHM_DIR_MAX]; /* what WELCOME says; "" the world's */
     uint64_t epoch;            /* what WELCOME says; 0: the world's */
+    uint32_t protocol;         /* what WELCOME says; 0: the newest */
 };
 
 /* Listen and serve.  The fake lives until fake_stop(); HOOK may be NULL. */

@@ -12,6 +12,7 @@
  *     counter NAME                 a counter of the handle
  *     message                      what skade_errmsg() says
  *     quiesce | ping               1
+ *     close                        1: and that was the last line
  *     from                         map or daemon: where the last answer came from; stale when it is
  *
  * ENAME: an error's name.  `ask [socket] [stale] [TIMEOUT_MS]`
@@ -149,6 +150,11 @@ static void obey(struct asker *k, const char *what, const char *a, const char *b
     } else if (strcmp(what, "ping") == 0) {
         int64_t r = skade_ping(k->s);
         say(r < 0 ? r : 1, "");
+    } else if (strcmp(what, "close") == 0) {
+        skade_view_close(k->view);
+        skade_close(k->s);
+        *k = (struct asker){ .s = NULL };
+        say(1, "");
     } else if (strcmp(what, "message") == 0) {
         say(1, skade_errmsg(k->s));
     } else if (strcmp(what, "from") == 0) {
@@ -174,7 +180,7 @@ int main(int argc, char **argv)
             timeout_ms = atoi(argv[i]);
     }
     k.s = open_handle(flags, timeout_ms);
-    while (fgets(line, sizeof line, stdin)) {
+    while (k.s && fgets(line, sizeof line, stdin)) {
         what[0] = a[0] = b[0] = c[0] = 0;
         if (sscanf(line, "%31s %2047s %2047s %4099s", what, a, b, c) >= 1)
             obey(&k, what, a, b, c);
