@@ -279,15 +279,28 @@ struct texts {
     char a[NUMBER_MAX], b[NUMBER_MAX], c[NUMBER_MAX], d[NUMBER_MAX], e[NUMBER_MAX];
 };
 
+/* From all sources; of an older daemon, from those that it knows of. */
+static uint64_t lookups(const struct top_counters *c)
+{
+    const uint64_t sources[] = { c->lookups_map, c->lookups_tail, c->questions };
+    uint64_t sum = TOP_ABSENT;
+
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+        if (sources[i] != TOP_ABSENT)
+            sum = (sum == TOP_ABSENT ? 0 : sum) + sources[i];
+    }
+    return sum;
+}
+
 static void draw_lookups(const struct top_view *v, struct top_frame *f)
 {
     struct texts t;
     struct pen p = label(v, f, false, "lookups");
 
-    say(&p, "%s/s by socket, %s/s of them newer than the index; %s in all", RATE(v, questions, t.a),
-        RATE(v, tail_answers, t.b), count(v->now->counters.questions, t.c));
+    say(&p, "by map %s/s, tail %s/s, socket %s/s; %s in all", RATE(v, lookups_map, t.a),
+        RATE(v, lookups_tail, t.b), RATE(v, questions, t.c), count(lookups(&v->now->counters), t.d));
     p = label(v, f, false, "");
-    say(&p, "from memory: each client counts its own, see skade_client_stats()");
+    say(&p, "map and tail as clients tell, with a new generation or a request");
 }
 
 static void draw_commits(const struct top_view *v, struct top_frame *f)

@@ -1,8 +1,8 @@
 /*
- * What `skadectl top` shows, as it was at one moment: collected by top_collect.c, drawn by top_frame.c.
+ * What `skadectl top` shows, as it was at one moment: collected by cmd_top.c, drawn by top_frame.c.
  *
- * Which lookups are answered from shared memory nobody but the clients knows: they write nothing there, and tell the daemon
- * nothing, since that would cost lookups something.  So the sample has what the daemon was asked.
+ * Which lookups are answered from shared memory nobody but the clients knows: they write nothing there.  They tell the daemon
+ * when they are slow anyway, so those rates come in steps: with a new generation, a request, or a client's end.
  */
 #ifndef SKADE_TOP_SAMPLE_H
 #define SKADE_TOP_SAMPLE_H
@@ -45,7 +45,8 @@
     X(retired_bytes)    \
     X(tail_used)        \
     X(tail_room)        \
-    X(tail_answers)
+    X(lookups_map)      \
+    X(lookups_tail)
 
 /* Of a daemon that doesn't have it. */
 #define TOP_ABSENT UINT64_MAX

@@ -97,12 +97,15 @@ START_TEST(rates_are_changes_by_seconds)
     now.counters.commits = 1500;
     before.counters.questions = 0;
     now.counters.questions = 3000000;
+    before.counters.lookups_map = 500000;
+    now.counters.lookups_map = 900000;
+    before.counters.lookups_tail = 100;
+    now.counters.lookups_tail = 105;
     before.counters.groups = 7;
     now.counters.groups = 12;
     draw(80, 24);
     assert_shows("250/s in 2.5 transactions/s");
-    assert_shows("1.50 M/s by socket");
-    assert_shows("3.00 M in all");
+    assert_shows("by map 200 k/s, tail 2.5/s, socket 1.50 M/s; 3.90 M in all");
 }
 END_TEST
 
