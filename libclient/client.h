@@ -628,7 +628,8 @@ struct skade_row row_told(const struct row *row, uint32_t size);
 
 /* ---- get.c ---------------------------------------------------------------------------------------------- */
 
-void gets_forget(skade *s); /* let go of all that gets have learned */
+void gets_forget(skade *s);                   /* let go of all that gets have learned */
+void gets_forget_view(skade *s, uint64_t at); /* of that by a view of this moment */
 
 /* ---- history.c: events, delivered to a callback -------------------------------------------------------- */
 

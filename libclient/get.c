@@ -8,6 +8,9 @@
  *     the same            the new lease takes the old one's place
  *     it went on          the newer files are added to the row set, which keeps what it knows of the others
  *     another base        a new row set
+ *
+ * A lease on an older moment keeps all that was retired since from being removed.  So with a new one the others end that
+ * would be asked for again in any case, and with a view those of its moment.
  */
 #include "client.h"
 
@@ -22,6 +25,7 @@ struct warm {
     struct hold_question q; /* without its log: that is the lease's */
     struct hold hold;
     struct rowset *set; /* NULL: nothing learned yet */
+    bool of_view;       /* its moment is a view's, until that is closed */
 };
 
 /* ---- what is known ---------------------------------------------------------------------------------------- */
@@ -47,6 +51,17 @@ void gets_forget(skade *s)
 {
     while (s->warm)
         forget(s, s->warm);
+}
+
+void gets_forget_view(skade *s, uint64_t at)
+{
+    struct warm *next;
+
+    for (struct warm *w = s->warm; w; w = next) {
+        next = w->next;
+        if (w->of_view && w->q.at == at)
+            forget(s, w);
+    }
 }
 
 static void forget_oldest(skade *s)
@@ -89,6 +104,7 @@ static struct warm *find(skade *s, const struct hold_question *q)
         w->q.log = NULL;
         w->hold.log = *log_of(s, q);
     }
+    w->of_view = q->log != NULL;
     w->next = s->warm;
     s->warm = w;
     forget_oldest(s);
@@ -156,6 +172,14 @@ static int replace(skade *s, struct warm *w, const struct hold *now, const struc
     return 0;
 }
 
+/* What was learned with them stays. */
+static void end_older(skade *s, uint64_t at)
+{
+    for (struct warm *w = s->warm; w; w = w->next)
+        if (!w->of_view && w->hold.at < at)
+            hold_end(s, &w->hold);
+}
+
 /* 0; 1 when the connection broke in between: again. */
 static int ask_again(skade *s, struct warm *w, const struct hold_question *q,
                      const struct rowset_options *opt)
@@ -172,8 +196,10 @@ static int ask_again(skade *s, struct warm *w, const struct hold_question *q,
     else
         r = replace(s, w, &now, opt);
     hold_end(s, r == 0 ? &w->hold : &now);
-    if (r == 0)
+    if (r == 0) {
         w->hold = now;
+        end_older(s, now.at);
+    }
     return r;
 }
 

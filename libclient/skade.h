@@ -125,8 +125,9 @@ SKADE_API const char *skade_errname(int code);
 /* The library's version, "0.1.0". */
 SKADE_API const char *skade_version(void);
 
-/* Let go of all maps and buffers: for a program that will not ask for a long time, whose maps would keep
- * replaced generations in memory.  The next question attaches again.  Views keep theirs. */
+/* Let go of all maps and buffers, and of what gets have learned: for a program that will not ask for a long time, whose
+ * maps would keep replaced generations in memory, and whose leases files that were retired.  The next question attaches
+ * again.  Views keep theirs. */
 SKADE_API void skade_quiesce(skade *s);
 
 /* The calls on S from now on wait for the daemon TIMEOUT_MS together: several calls that answer one question
@@ -497,7 +498,9 @@ SKADE_API const char *skade_cursor_errmsg(const skade_cursor *c);
  * *LEN; 0: no such row; -ERANGE: it is longer than CAP, *LEN says how long, BUFFER has its beginning.
  * What a handle learned of a table's files is kept for the next get: where each key is, and files, as far as the
  * memory that OPTIONS gave the table's first get goes (0: 64 MiB).  Of all that the table has in memory a get takes
- * less than a microsecond; beyond that it reads one row of a file. */
+ * less than a microsecond; beyond that it reads one row of a file.  The newest get of a table has a lease on its
+ * snapshot, and one by a view as long as that is open: what was retired since isn't removed until a later get, or until
+ * skade_quiesce() or skade_close() for a program that doesn't ask any more. */
 SKADE_API int skade_get(skade *s, skade_table table, const struct skade_scan_options *options,
                         const void *key, size_t key_len, void *buffer, size_t cap, size_t *len);
 

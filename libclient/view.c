@@ -73,9 +73,11 @@ void skade_view_close(skade_view *v)
 
     if (!v)
         return;
-    call_begin_frozen(&c, v->s);
+    int r = call_begin_frozen(&c, v->s);
+    if (r == 0) /* else a callback is at work, maybe with what a get knows */
+        gets_forget_view(v->s, v->seq);
     generation_unref(v->gen);
-    call_end(&c, 0);
+    call_end(&c, r);
     free(v);
 }
 

@@ -163,6 +163,36 @@ START_TEST(a_compaction_expires_old_snapshots_for_gets_and_keeps_the_rows)
 }
 END_TEST
 
+/* Of a table that is compacted now and then, what one get of long ago had to do with goes, too. */
+START_TEST(a_get_of_an_old_moment_does_not_keep_files_for_ever)
+{
+    skade *s = kit_open();
+    skade_table t = kit_table(s, "t");
+    struct skade_scan_options o = { .size = sizeof o };
+    skade_view *v;
+
+    struct skade_appended a = kit_append(s, t, "k=1");
+    kit_ok(s, skade_view_open(s, &v));
+    if (_i == 0) {
+        o = at_snapshot(a.snapshot);
+    } else if (_i == 1) {
+        o.as_of = a.seq;
+    } else {
+        o.view = v;
+    }
+    kit_get(s, t, &o, "k", "1");
+    kit_append(s, t, "k=2");
+    kit_get(s, t, NULL, "k", "2");
+    kit_get(s, t, &o, "k", "1");
+    kit_ok(s, skade_compact(s, t, NULL, NULL));
+    kit_get(s, t, NULL, "k", "2");
+    ck_assert_int_eq(skade_gc(s, t, 0, NULL, NULL), 1);
+    skade_view_close(v);
+    ck_assert_int_eq(skade_gc(s, t, SKADE_GC_NOW, NULL, NULL), 0);
+    skade_close(s);
+}
+END_TEST
+
 START_TEST(more_tables_than_are_remembered_are_answered_all_the_same)
 {
     enum { TABLES = 20 };
@@ -237,6 +267,7 @@ Suite *client_get_suite(void)
         tcase_add_test(t, without_shared_memory_it_asks_and_is_as_right);
         tcase_add_test(t, what_another_handle_does_is_seen_at_once);
         tcase_add_test(t, a_compaction_expires_old_snapshots_for_gets_and_keeps_the_rows);
+        tcase_add_loop_test(t, a_get_of_an_old_moment_does_not_keep_files_for_ever, 0, 3);
         tcase_add_test(t, more_tables_than_are_remembered_are_answered_all_the_same);
         tcase_add_loop_test(t, a_lost_connection_is_only_a_slower_get, 0, 2);
         tcase_add_test(t, a_key_is_the_whole_key);
