@@ -43,10 +43,11 @@ struct indexer {
         indexer_fn apply, done;
         void *arg;
     } taking;
-    struct kept_tail tail; /* of the generation whose word is stored, which may be an older one */
-    bool tail_failing;     /* the last one could not be made */
-    bool retired_last;     /* the page of the daemon before us was found and retired */
-    uint64_t last_number;  /* generation numbers given so far in this epoch */
+    struct kept_tail tail;   /* of the generation whose word is stored, which may be an older one */
+    struct tail_spare spare; /* for the next one */
+    bool tail_failing;       /* the last one could not be made */
+    bool retired_last;       /* the page of the daemon before us was found and retired */
+    uint64_t last_number;    /* generation numbers given so far in this epoch */
     struct build *delta, *merge;
     bool healing;     /* names are worth nothing: merge everything under a new epoch, then take over again */
     bool unpublished; /* the generation word is 0 or the root is behind: publish when possible */
@@ -216,6 +217,7 @@ static void failed(struct indexer *ix, const char *what, const struct errmsg *ms
     /* One line for an episode, not one for each try. */
     if (!ix->failing)
         log_warning("%s: %s; trying again", what, msg->text);
+    tail_spare_drop(&ix->spare); /* what is missing may be just that room */
     ix->failing = ix->backing_off = true;
     ix->backoff_ms = ix->backoff_ms ? ix->backoff_ms * 2 : BACKOFF_MIN_MS;
     if (ix->backoff_ms > BACKOFF_MAX_MS)
@@ -266,7 +268,7 @@ static void make_tail(struct indexer *ix, const struct generation *g, struct kep
 {
     struct errmsg msg = { "" };
 
-    int r = kept_tail_make(ret, ix->server, g, &msg);
+    int r = kept_tail_make(ret, &ix->spare, ix->server, g, &msg);
     if (r < 0 && !ix->tail_failing) /* one line for an episode */
         log_warning("no mapped tail: %s; clients ask for the newest commits over the socket", msg.text);
     ix->tail_failing = r < 0;
@@ -286,9 +288,10 @@ static int switch_to(struct indexer *ix, const struct generation *g, struct errm
         kept_tail_drop(&tail, ix->server);
         return r;
     }
-    kept_tail_end(&ix->tail, ix->server);
+    kept_tail_end(&ix->tail, &ix->spare, ix->server);
     ix->tail = tail;
     kept_tail_gauges(&ix->tail, ix->server);
+    tail_spare_want(&ix->spare, ix->server);
     return 0;
 }
 
@@ -296,7 +299,7 @@ static int switch_to(struct indexer *ix, const struct generation *g, struct errm
 static void switch_to_none(struct indexer *ix)
 {
     publisher_switch(ix->server->publisher, CONTROL_NONE); /* P2 */
-    kept_tail_end(&ix->tail, ix->server);                  /* T4 */
+    kept_tail_end(&ix->tail, &ix->spare, ix->server);      /* T4 */
 }
 
 /*
@@ -1045,15 +1048,16 @@ bool indexer_stop(struct indexer *ix)
         tell_waiters(ix->for_root, SKADE_EUNREACHABLE, 0);
         ix->waiting = ix->for_root = NULL;
     }
-    return !ix->delta && !ix->merge && !ix->root && !ix->taking.events;
+    return !ix->delta && !ix->merge && !ix->root && !ix->taking.events && !ix->spare.busy;
 }
 
 void indexer_free(struct indexer *ix)
 {
     if (!ix)
         return;
-    assert(!ix->delta && !ix->merge && !ix->root);
+    assert(!ix->delta && !ix->merge && !ix->root && !ix->spare.busy);
     kept_tail_free(&ix->tail);
+    tail_spare_drop(&ix->spare);
     generation_unref(ix->shown);
     generation_unref(ix->current);
     free(ix);

@@ -24,6 +24,68 @@ void kept_tail_gauges(const struct kept_tail *t, struct server *s)
     counter_set(s->page, COUNTER_tail_room, t->base ? t->writer.info.room : 0);
 }
 
+/* ---- spares -------------------------------------------------------------------------------------------- */
+
+/* A tail is a luxury: it must not take the room that the next part needs.  HELD: bytes that are taken for it already. */
+static int check_room(const struct server *s, uint64_t held, struct errmsg *msg)
+{
+    int r = FAILPOINT("tail.room");
+
+    if (r == 0 && publisher_room(s->publisher) < 2ull * TAIL_BYTES - held)
+        r = -ENOSPC;
+    return r < 0 ? fail(msg, r, "there is no room for one in %s", publisher_place(s->publisher)->dir) : 0;
+}
+
+/* On a worker. */
+static void make_spare(uv_work_t *work)
+{
+    struct tail_spare *spare = work->data;
+    struct errmsg msg;
+
+    if (spare->old)
+        munmap(spare->old, TAIL_BYTES);
+    spare->old = NULL;
+    if (spare->wanted && publisher_spare_make(&spare->made, spare->server->publisher, TAIL_BYTES, &msg) < 0)
+        spare->made = NULL; /* the publication tries again, and tells */
+}
+
+static void spare_made(uv_work_t *work, int status)
+{
+    struct tail_spare *spare = work->data;
+
+    (void)status;
+    spare->busy = false;
+    spare->ready = spare->made;
+    spare->made = NULL;
+    if (!spare->keep)
+        tail_spare_drop(spare);
+}
+
+static void give_work(struct tail_spare *spare, struct server *s, bool wanted, void *old)
+{
+    spare->server = s;
+    spare->work.data = spare;
+    spare->wanted = spare->keep = wanted;
+    spare->old = old;
+    spare->busy = world.work(&s->loop, &spare->work, make_spare, spare_made) == 0;
+    if (!spare->busy && old)
+        munmap(old, TAIL_BYTES);
+}
+
+void tail_spare_want(struct tail_spare *spare, struct server *s)
+{
+    if (!spare->busy && !spare->ready && check_room(s, 0, NULL) == 0)
+        give_work(spare, s, true, NULL);
+}
+
+void tail_spare_drop(struct tail_spare *spare)
+{
+    spare->keep = false;
+    if (spare->ready)
+        publisher_spare_free(spare->server->publisher, spare->ready);
+    spare->ready = NULL;
+}
+
 /* ---- making -------------------------------------------------------------------------------------------- */
 
 struct filling {
@@ -43,17 +105,8 @@ static int fill(void *arg, void *buf, size_t size)
     return 0;
 }
 
-/* A tail is a luxury: it must not take the room that the next part needs. */
-static int check_room(const struct server *s, struct errmsg *msg)
-{
-    int r = FAILPOINT("tail.room");
-
-    if (r == 0 && publisher_room(s->publisher) < 2ull * TAIL_BYTES)
-        r = -ENOSPC;
-    return r < 0 ? fail(msg, r, "there is no room for one in %s", publisher_place(s->publisher)->dir) : 0;
-}
-
-int kept_tail_make(struct kept_tail *ret, struct server *s, const struct generation *g, struct errmsg *msg)
+int kept_tail_make(struct kept_tail *ret, struct tail_spare *spare, struct server *s,
+                   const struct generation *g, struct errmsg *msg)
 {
     struct filling f = { .ledger = s->ledger,
                          .info = { .log = s->ledger->log,
@@ -65,9 +118,15 @@ int kept_tail_make(struct kept_tail *ret, struct server *s, const struct generat
                                    .lines = tail_lines_usual() } };
 
     *ret = (struct kept_tail){ .generation = g->number, .seen = s->ledger->seq };
-    int r = check_room(s, msg);
-    if (r == 0)
-        r = publisher_write_tail(s->publisher, g->number, TAIL_BYTES, fill, &f, &ret->base, msg);
+    int r = check_room(s, spare->ready ? TAIL_BYTES : 0, msg);
+    if (r < 0)
+        tail_spare_drop(spare);
+    if (r == 0) {
+        counter_add(s->page, COUNTER_tail_late, !spare->ready);
+        r = publisher_write_tail(s->publisher, spare->ready, g->number, TAIL_BYTES, fill, &f, &ret->base,
+                                 msg);
+        spare->ready = NULL;
+    }
     if (r < 0)
         counter_add(s->page, COUNTER_tail_failed, 1);
     else
@@ -96,8 +155,12 @@ void kept_tail_free(struct kept_tail *t)
     *t = (struct kept_tail){ .base = NULL };
 }
 
-void kept_tail_end(struct kept_tail *t, struct server *s)
+void kept_tail_end(struct kept_tail *t, struct tail_spare *spare, struct server *s)
 {
+    if (t->base && !spare->busy) {
+        give_work(spare, s, !spare->ready && check_room(s, 0, NULL) == 0, t->base);
+        t->base = NULL;
+    }
     kept_tail_free(t);
     kept_tail_gauges(t, s);
 }

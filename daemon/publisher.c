@@ -295,8 +295,7 @@ struct writing {
     uint64_t generation;
     size_t size;
     struct draft draft;
-    void *kept;        /* a tail's writable map */
-    struct segmap map; /* as a client maps it */
+    struct segmap map; /* as a client maps it; of a tail only which file it is */
     char name[SHM_NAME_MAX];
 };
 
@@ -323,24 +322,10 @@ static int fill_file(struct writing *w, publisher_fill_fn fill, void *arg, struc
     if (!buf)
         return fail(msg, -errno, "cannot map %zu bytes of %s: %s", w->size, w->name, strerrordesc_np(errno));
     int r = fill(arg, buf, w->size);
-    if (w->kind == SHM_TAIL)
-        w->kept = buf;
-    else
-        munmap(buf, w->size); /* no writable map of it is left when it gets its name */
+    munmap(buf, w->size); /* no writable map of it is left when it gets its name */
     if (r == 0)
         r = FAILPOINT("publish.fill");
     return r < 0 ? fail(msg, r, "cannot fill %s: %s", w->name, error_text(r)) : 0;
-}
-
-static int open_tail(const struct writing *w, struct seg_header *ret, struct errmsg *msg)
-{
-    struct tail t;
-
-    int r = tail_open(&t, w->map.base, w->map.size, msg);
-    if (r == 0)
-        r = tail_verify(&t, msg);
-    *ret = (struct seg_header){ .epoch = t.epoch, .generation = t.generation, .seed = t.seed, .log = t.log };
-    return r;
 }
 
 /* Open what is mapped as a client does, all checksums included, and copy its header. */
@@ -355,8 +340,6 @@ static int open_as_client(const struct writing *w, struct seg_header *ret, struc
         root_close(root);
         return 0;
     }
-    if (w->kind == SHM_TAIL)
-        return open_tail(w, ret, msg);
     struct part *part;
     int r = part_open(&part, w->map.base, w->map.size, PART_VERIFY, msg);
     if (r < 0)
@@ -364,6 +347,19 @@ static int open_as_client(const struct writing *w, struct seg_header *ret, struc
     *ret = part_header(part)->seg;
     part_close(part);
     return 0;
+}
+
+/* Is it what was asked for? */
+static int check_header(const struct writing *w, const struct seg_header *h, struct errmsg *msg)
+{
+    const struct publisher_options *o = &w->p->options;
+
+    if (h->epoch != w->epoch)
+        return too_late(w, msg);
+    if (h->generation != w->generation || h->seed != o->seed || !uuid_equal(&h->log, &o->log))
+        return fail(msg, SKADE_EDAMAGED, "%s is of another log or generation", w->name);
+    int r = FAILPOINT("publish.verify");
+    return r < 0 ? fail(msg, r, "cannot verify %s: %s", w->name, error_text(r)) : 0;
 }
 
 /* The whole content of parts of any size, too: it was written a moment ago and reading it again takes less
@@ -376,14 +372,7 @@ static int verify_file(struct writing *w, struct errmsg *msg)
     int r = segmap_fd(&w->map, w->draft.fd, &p->options.place, w->name, w->size, w->size, msg);
     if (r == 0)
         r = open_as_client(w, &h, msg);
-    if (r < 0)
-        return r;
-    if (h.epoch != w->epoch)
-        return too_late(w, msg);
-    if (h.generation != w->generation || h.seed != p->options.seed || !uuid_equal(&h.log, &p->options.log))
-        return fail(msg, SKADE_EDAMAGED, "%s is of another log or generation", w->name);
-    r = FAILPOINT("publish.verify");
-    return r < 0 ? fail(msg, r, "cannot verify %s: %s", w->name, error_text(r)) : 0;
+    return r < 0 ? r : check_header(w, &h, msg);
 }
 
 static int link_file(struct writing *w, struct errmsg *msg)
@@ -444,11 +433,8 @@ static int write_file(struct writing *w, publisher_fill_fn fill, void *arg, stru
     if (r == 0)
         r = note_linked(w, msg);
     draft_drop(&w->draft, p);
-    if (r < 0) {
+    if (r < 0)
         segmap_close(&w->map);
-        if (w->kept)
-            munmap(w->kept, w->size);
-    }
     return r;
 }
 
@@ -464,17 +450,109 @@ int publisher_write(struct publisher *p, enum shm_kind kind, uint64_t generation
     return r;
 }
 
-int publisher_write_tail(struct publisher *p, uint64_t generation, size_t size, publisher_fill_fn fill,
-                         void *arg, void **ret, struct errmsg *msg)
-{
-    struct writing w = { .p = p, .kind = SHM_TAIL, .generation = generation, .size = size };
+/* ---- tails ----------------------------------------------------------------------------------------------- */
 
-    int r = write_file(&w, fill, arg, msg);
+/* A file without a name and content, whose memory is there and mapped. */
+struct publisher_spare {
+    struct draft draft;
+    uint64_t epoch; /* of its temporary name, if it has one */
+    void *base;
+    size_t size;
+};
+
+void publisher_spare_free(struct publisher *p, struct publisher_spare *spare)
+{
+    if (!spare)
+        return;
+    if (spare->base)
+        munmap(spare->base, spare->size);
+    draft_drop(&spare->draft, p);
+    free(spare);
+}
+
+int publisher_spare_make(struct publisher_spare **ret, struct publisher *p, size_t size, struct errmsg *msg)
+{
+    struct writing now = { .p = p };
+    struct publisher_spare *spare = malloc(sizeof *spare);
+
+    if (!spare)
+        return fail(msg, -ENOMEM, "no memory for a file");
+    begin_writing(&now);
+    *spare = (struct publisher_spare){ .draft.fd = -1, .epoch = now.epoch, .size = size };
+    int r = draft_make(&spare->draft, p, spare->epoch, size, msg);
+    if (r == 0) {
+        spare->base = draft_map(&spare->draft, size);
+        if (!spare->base)
+            r = fail(msg, -errno, "cannot map %zu bytes of a file in %s: %s", size, p->options.place.dir,
+                     strerrordesc_np(errno));
+    }
+    if (r < 0) {
+        publisher_spare_free(p, spare);
+        return r;
+    }
+    memset(spare->base, 0, size); /* which it is: so that who fills it waits for no page */
+    *ret = spare;
+    return 0;
+}
+
+/* By the map that it was written through: its bytes are the file's. */
+static int verify_tail(struct writing *w, const struct publisher_spare *spare, struct errmsg *msg)
+{
+    struct stat st;
+    struct tail t;
+
+    if (fstat(w->draft.fd, &st) < 0)
+        return fail(msg, -errno, "cannot look at %s: %s", w->name, strerrordesc_np(errno));
+    w->map.dev = st.st_dev;
+    w->map.ino = st.st_ino;
+    int r = tail_open(&t, spare->base, spare->size, msg);
+    if (r == 0)
+        r = tail_verify(&t, msg);
     if (r < 0)
         return r;
-    segmap_close(&w.map);
-    *ret = w.kept;
-    return 0;
+    struct seg_header h = { .epoch = t.epoch, .generation = t.generation, .seed = t.seed, .log = t.log };
+    return check_header(w, &h, msg);
+}
+
+static int name_spare(struct writing *w, struct publisher_spare *spare, publisher_fill_fn fill, void *arg,
+                      struct errmsg *msg)
+{
+    w->draft = spare->draft;
+    int r = fill(arg, spare->base, spare->size);
+    if (r == 0)
+        r = FAILPOINT("publish.fill");
+    if (r < 0)
+        return fail(msg, r, "cannot fill %s: %s", w->name, error_text(r));
+    r = verify_tail(w, spare, msg);
+    if (r == 0)
+        r = link_file(w, msg);
+    return r < 0 ? r : note_linked(w, msg);
+}
+
+int publisher_write_tail(struct publisher *p, struct publisher_spare *spare, uint64_t generation, size_t size,
+                         publisher_fill_fn fill, void *arg, void **ret, struct errmsg *msg)
+{
+    struct writing w = { .p = p, .kind = SHM_TAIL, .generation = generation, .size = size };
+    int r = 0;
+
+    assert(size > 0 && !is_linked(p, SHM_TAIL, generation));
+    begin_writing(&w);
+    shm_name(w.name, &p->options.place, SHM_TAIL, w.epoch, generation);
+    if (spare && (spare->epoch != w.epoch || spare->size != size)) {
+        publisher_spare_free(p, spare); /* a take-over removes temporary names of older epochs */
+        spare = NULL;
+    }
+    if (!spare)
+        r = publisher_spare_make(&spare, p, size, msg);
+    if (r < 0)
+        return r;
+    r = name_spare(&w, spare, fill, arg, msg);
+    if (r == 0) {
+        *ret = spare->base;
+        spare->base = NULL;
+    }
+    publisher_spare_free(p, spare);
+    return r;
 }
 
 /* ---- self-healing -------------------------------------------------------------------------------------- */

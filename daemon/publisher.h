@@ -3,7 +3,7 @@
  * files there.
  *
  *   write a file:   unnamed -> reserve -> map -> fill -> unmap -> map read-only and verify -> chmod -> link
- *   write a tail:   the same, and its writable map is kept
+ *   write a tail:   unnamed -> reserve -> map, all ahead on a worker; fill -> verify -> chmod -> link; the map is kept
  *   switch:         link everything, then store the generation word (P1, P2)
  *   take over:      new control page renamed over the old one, every older page RETIRED, old files unlinked
  *
@@ -14,7 +14,7 @@
  * run directory's owner does.  What is not ours is never opened for writing, replaced or unlinked: it is
  * SKADE_EFOREIGN, with path, owner, mode and cure in the message.
  *
- * All calls belong to the loop, but publisher_write(), which may run on a worker.
+ * All calls belong to the loop, but publisher_write() and those for spares, which may run on a worker.
  */
 #ifndef SKADE_PUBLISHER_H
 #define SKADE_PUBLISHER_H
@@ -67,11 +67,21 @@ int publisher_write(struct publisher *p, enum shm_kind kind, uint64_t generation
                     publisher_fill_fn fill, void *arg, struct segmap *ret, struct errmsg *msg);
 
 /*
- * Make and link the tail of GENERATION (shared/tail.h), filled by FILL.  Unlike a root or part it may be written from then
- * on: *RET is its writable map of SIZE bytes, which the caller unmaps.  Else as publisher_write().
+ * What a tail costs is its memory: to reserve it, to ask for large pages, to touch them.  A spare is a file of SIZE zeroed
+ * bytes for which all of that was done.  It has no name yet, and no daemon's end leaves it behind.  Both calls may be made
+ * on a worker; NULL is fine to free.  Errors and fail point of publisher_spare_make(): those of reserving.
  */
-int publisher_write_tail(struct publisher *p, uint64_t generation, size_t size, publisher_fill_fn fill,
-                         void *arg, void **ret, struct errmsg *msg);
+struct publisher_spare;
+int publisher_spare_make(struct publisher_spare **ret, struct publisher *p, size_t size, struct errmsg *msg);
+void publisher_spare_free(struct publisher *p, struct publisher_spare *spare);
+
+/*
+ * Make and link the tail of GENERATION (shared/tail.h), filled by FILL, of SPARE, which is gone then; NULL: of one that is
+ * made now.  Unlike a root or part it may be written from then on: *RET is its writable map of SIZE bytes, which the caller
+ * unmaps, and by which it was verified before it got its name.  Else as publisher_write().
+ */
+int publisher_write_tail(struct publisher *p, struct publisher_spare *spare, uint64_t generation, size_t size,
+                         publisher_fill_fn fill, void *arg, void **ret, struct errmsg *msg);
 
 /*
  * The newest event that the last daemon told of, by the control page under the well-known name.  1 and *RET; 0 when

@@ -188,6 +188,29 @@ START_TEST(tails_that_no_linked_root_names_are_gone)
 }
 END_TEST
 
+static void rename_at_leisure(void *arg)
+{
+    (void)arg;
+    create("x.t");
+    uint64_t first = counter(COUNTER_tail_late);
+    ck_assert_uint_le(first, 1); /* at the start nobody waits */
+    for (int i = 0; i < 5; i++) {
+        sim_settle();
+        rename_table("x.t", "x.u");
+        sim_settle();
+        rename_table("x.u", "x.t");
+        ck_assert_uint_ne(counter(COUNTER_tail_room), 0);
+    }
+    ck_assert_uint_eq(counter(COUNTER_tail_late), first);
+    leave();
+}
+
+START_TEST(the_loop_makes_no_file_for_a_tail)
+{
+    quietly(rename_at_leisure);
+}
+END_TEST
+
 /* ---- no room -------------------------------------------------------------------------------------------------- */
 
 static void reindexed(void *arg, int error, uint64_t old_generation, uint64_t generation)
@@ -308,6 +331,7 @@ Suite *kepttail_suite(void)
     tcase_add_test(c, what_was_acknowledged_is_in_the_mapped_tail);
     tcase_add_test(c, a_tail_is_not_written_after_its_generation_was_replaced);
     tcase_add_test(c, tails_that_no_linked_root_names_are_gone);
+    tcase_add_test(c, the_loop_makes_no_file_for_a_tail);
     tcase_add_test(c, commits_go_on_when_it_is_full_and_the_next_one_has_room);
     tcase_add_test(c, without_room_for_one_all_goes_on);
     tcase_add_test(c, a_generation_that_is_withdrawn_ends_its_tail);
