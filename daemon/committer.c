@@ -18,21 +18,55 @@
 
 static void start_group(struct committer *c);
 
-static void finish_changes(struct group *g)
+static void free_contents(struct group *g)
 {
     while (g->changes) {
         struct change *change = g->changes;
         g->changes = change->next;
-        change->done(change);
         change_free(change);
     }
+    uuids_free(g->uuids);
+    free(g->events);
 }
 
 static void group_free(struct group *g)
 {
-    uuids_free(g->uuids);
-    free(g->events);
+    free_contents(g);
     free(g);
+}
+
+static void free_on_worker(uv_work_t *work)
+{
+    free_contents(work->data);
+}
+
+static void freed(uv_work_t *work, int status)
+{
+    struct group *g = work->data;
+
+    (void)status;
+    g->committer->server->workers--;
+    free(g);
+}
+
+/* The memory of a large one goes on a worker. */
+static void dispose(struct group *g)
+{
+    struct server *s = g->committer->server;
+
+    g->work.data = g;
+    if (g->large && world.work(&s->loop, &g->work, free_on_worker, freed) == 0)
+        s->workers++;
+    else
+        group_free(g);
+}
+
+/* Its members are told. */
+static void finish_group(struct group *g)
+{
+    for (struct change *c = g->changes; c; c = c->next)
+        c->done(c);
+    group_free(g);
 }
 
 /* A successor must know of our page before there is a commit that an orphaned reader could miss. */
@@ -72,20 +106,34 @@ static void keep_uuid(struct group *g, const struct event *e)
         uuids_add(all, &e->uuid, seq, content);
 }
 
-static int apply_group(struct group *g)
+static int apply_event(struct group *g, const struct event *event)
 {
     struct server *s = g->committer->server;
+    const struct generation *generation = indexer_generation(s->indexer);
 
-    for (size_t i = 0; i < g->count; i++) {
-        keep_uuid(g, &g->events[i]);
-        struct event *e = event_copy(&g->events[i]);
-        int r = e ? ledger_apply(s->ledger, e, false, indexer_generation(s->indexer)) : -ENOMEM;
-        if (r < 0) {
-            free(e);
-            return r;
+    keep_uuid(g, event);
+    struct event *e = event_copy(event);
+    int r = -ENOMEM;
+    if (e)
+        r = g->large ? ledger_arrive(s->ledger, e, generation)
+                     : ledger_apply(s->ledger, e, false, generation);
+    if (r < 0)
+        free(e);
+    g->commits += event->kind == EVENT_COMMIT;
+    return r;
+}
+
+/* MAX events more. */
+static void apply_events(struct group *g, size_t max)
+{
+    size_t end = g->count - g->applied > max ? g->applied + max : g->count;
+
+    for (; g->applied < end; g->applied++)
+        if (apply_event(g, &g->events[g->applied]) < 0) {
+            /* It is durable and we can't show it: only a start from the log gives a state that can be trusted. */
+            log_error("no memory for committed events; stopping");
+            abort();
         }
-    }
-    return 0;
 }
 
 static void count_group(struct group *g)
@@ -95,8 +143,7 @@ static void count_group(struct group *g)
     counter_add(page, COUNTER_groups, 1);
     counter_max(page, COUNTER_group_max, g->count);
     counter_max(page, COUNTER_log_us_max, g->micros);
-    for (size_t i = 0; i < g->count; i++)
-        counter_add(page, COUNTER_commits, g->events[i].kind == EVENT_COMMIT);
+    counter_add(page, COUNTER_commits, g->commits);
 }
 
 /* C came before, and what it asked for was durable before G: its answer doesn't rest on the others. */
@@ -141,11 +188,8 @@ static void apply(void *arg)
 {
     struct group *g = arg;
 
-    if (FAILPOINT("commit.durable") == 0 && apply_group(g) < 0) {
-        /* It is durable and we can't show it: only a start from the log gives a state that can be trusted. */
-        log_error("no memory for committed events; stopping");
-        abort();
-    }
+    if (FAILPOINT("commit.durable") == 0)
+        apply_events(g, g->count);
     count_group(g);
 }
 
@@ -166,16 +210,76 @@ static void end_group(void *arg)
         counter_set(s->page, COUNTER_commit_seq, s->ledger->seq);
     }
     c->group = NULL;
-    finish_changes(g);
+    for (struct change *change = g->changes; change; change = change->next)
+        change->done(change);
     if (g->error == 0) {
         for (size_t i = 0; g->takes_away && i < g->count; i++)
             taken_away(s, &g->events[i]);
         listener_events(s->listener);
         indexer_poke(s->indexer);
     }
-    group_free(g);
+    dispose(g);
     start_group(c);
 }
+
+/* ---- large groups ----------------------------------------------------------------------------------------------------------------
+ *
+ * A release of very many commits holds the loop for no longer than a slice of it takes.  It is judged in slices, while no
+ * other group is under way; and it is applied in slices, while the ledger shows nothing of it. */
+
+static void on_apply(uv_idle_t *slices)
+{
+    struct committer *c = slices->data;
+    struct group *g = c->group;
+
+    (void)FAILPOINT("commit.slice");
+    apply_events(g, COMMIT_SLICE);
+    if (g->applied < g->count)
+        return;
+    uv_idle_stop(slices);
+    ledger_show(c->server->ledger);
+    count_group(g);
+    end_group(g);
+}
+
+static void apply_in_slices(struct group *g)
+{
+    struct committer *c = g->committer;
+
+    (void)FAILPOINT("commit.durable");
+    if (ledger_reserve(c->server->ledger, g->count) < 0) {
+        log_error("no memory for committed events; stopping");
+        abort();
+    }
+    uv_idle_start(&c->slices, on_apply);
+}
+
+static void on_judge(uv_idle_t *slices)
+{
+    struct committer *c = slices->data;
+    struct group *g = c->group;
+
+    if (c->server->damaged) /* there is no index to judge by any more */
+        refuse(g->changes, SKADE_EUNREACHABLE, "the daemon begins anew");
+    else if (judge_slice(g, g->changes) == LATER)
+        return;
+    uv_idle_stop(slices);
+    if (g->changes->error == 0 && g->count) {
+        logthread_post(c->server->log_thread, &g->job, true);
+        return;
+    }
+    c->group = NULL;
+    g->changes->done(g->changes);
+    dispose(g);
+    start_group(c);
+}
+
+static bool is_large(const struct change *c)
+{
+    return c->kind == CHANGE_COMMITS && c->rows_count > GROUP_EVENTS;
+}
+
+/* ---- groups --------------------------------------------------------------------------------------------------------------------- */
 
 /* Back on the loop: durable, or not.  What takes an answer away isn't applied before everyone can see it. */
 static void group_done(struct log_job *job)
@@ -184,6 +288,10 @@ static void group_done(struct log_job *job)
 
     if (g->error == 0 && g->takes_away) {
         indexer_take_away(g->committer->server->indexer, g->events, g->count, apply, end_group, g); /* P2 */
+        return;
+    }
+    if (g->error == 0 && g->large) {
+        apply_in_slices(g);
         return;
     }
     if (g->error == 0)
@@ -207,7 +315,8 @@ static struct group *judge_group(struct committer *c)
     g->job.done = group_done;
     for (size_t n = 0; c->queue && n < GROUP_CHANGES && g->count < GROUP_EVENTS; n++) {
         struct change *change = c->queue;
-        if (judge_one(g, change) == LATER)
+        bool large = is_large(change) && !c->server->readonly[0];
+        if (large ? g->changes != NULL : judge_one(g, change) == LATER)
             break;
         c->queue = change->next;
         if (!c->queue)
@@ -215,6 +324,9 @@ static struct group *judge_group(struct committer *c)
         change->next = NULL;
         *g->changes_last = change;
         g->changes_last = &change->next;
+        g->large = large;
+        if (large)
+            break;
     }
     return g;
 }
@@ -240,12 +352,14 @@ static void start_group(struct committer *c)
         struct group *g = judge_group(c);
         if (!g)
             return; /* no memory: the next submission tries again */
-        if (g->count) {
+        if (g->large) {
+            c->group = g;
+            uv_idle_start(&c->slices, on_judge);
+        } else if (g->count) {
             c->group = g;
             logthread_post(c->server->log_thread, &g->job, true);
         } else {
-            finish_changes(g);
-            group_free(g);
+            finish_group(g);
         }
     }
 }
@@ -280,7 +394,8 @@ struct committer *committer_new(struct server *s)
     c->server = s;
     c->queue_last = &c->queue;
     uv_timer_init(&s->loop, &c->pause);
-    c->pause.data = c;
+    uv_idle_init(&s->loop, &c->slices);
+    c->pause.data = c->slices.data = c;
     return c;
 }
 

@@ -15,6 +15,9 @@
 #include "indexer.h"
 #include "names.h"
 
+/* What one turn of the loop judges or applies of a large change, which is a group of its own. */
+#define COMMIT_SLICE 2048
+
 /* The transaction under way. */
 struct group {
     struct log_job job; /* first: the log thread knows only this */
@@ -31,6 +34,12 @@ struct group {
     int error;
     struct errmsg msg;
     uint64_t micros;
+    bool large;           /* its only change is one of more than GROUP_EVENTS rows */
+    size_t judged;        /* rows of that */
+    uint64_t repeat_from; /* it came before: its first event; 0: it did not */
+    size_t applied;       /* events */
+    uint64_t commits;     /* among them */
+    uv_work_t work;       /* its end */
 };
 
 struct committer {
@@ -39,15 +48,20 @@ struct committer {
     struct group *group; /* under way */
     uint64_t groups;     /* number of the group that is judged; see struct table */
     uv_timer_t pause;
+    uv_idle_t slices; /* of a large group: a turn for each */
     bool paused;
     bool refusing; /* the log had no room for the last group */
 };
 
-/* Come again in the next group: it rests on what this one changes. */
+/* Come again in the next group: it rests on what this one changes.  Or, a large one, in the next turn. */
 #define LATER 1
 
 /* 0: judged, whether refused or not.  LATER: it must wait for the next group. */
 int judge_one(struct group *g, struct change *c);
+
+/* Judge COMMIT_SLICE rows more of the large change C, the only one of G.  0 judged, LATER: there are more; negative:
+ * refused. */
+int judge_slice(struct group *g, struct change *c);
 
 /* Each: 0 judged, LATER, or negative: refused, as C says. */
 int judge_commits(struct group *g, struct change *c);
@@ -74,7 +88,7 @@ void touch_name(struct group *g, struct bytes name);
 /* The event that UUID made, in the ledger or this group. */
 bool find_uuid(const struct group *g, const struct uuid *uuid, uint64_t *seq, uint64_t *content);
 /* Did this request come before? 1 and *SEQ, 0 no, negative: refused, since it came with other content. */
-int repeated(struct group *g, struct change *c, const struct event *e, uint64_t *seq);
+int repeated(const struct group *g, struct change *c, const struct event *e, uint64_t *seq);
 /* The group as it was with COUNT events. */
 void take_back(struct group *g, size_t count);
 

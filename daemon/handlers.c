@@ -515,16 +515,22 @@ static bool has_prefix(struct bytes name, struct bytes prefix)
 
 static void put_table(struct session *s, const struct name_row *row)
 {
-    const struct table *t = ledger_table(s->server->ledger, row->table);
+    static struct answer head;
+    const struct ledger *ledger = s->server->ledger;
+    const struct table *t = ledger_table(ledger, row->table);
     struct item_table_row item = { .table = t->number,
                                    .kind = t->kind,
-                                   .snapshots = t->snapshots,
-                                   .flags = t->head.flags,
-                                   .snapshot = t->head.snapshot,
-                                   .seq = t->head.seq,
-                                   .time_us = t->head.time_us,
+                                   .snapshots = ledger_snapshots(ledger, t),
                                    .name = row->name,
-                                   .location = t->head.seq ? t->head.location : (struct bytes){ "", 0 } };
+                                   .location = { "", 0 } };
+
+    if (ledger_head(ledger, generation_of(s), t->number, SEQ_MAX, &head) == 1) {
+        item.flags = head.flags;
+        item.snapshot = head.snapshot;
+        item.seq = head.seq;
+        item.time_us = head.time_us;
+        item.location = head.location;
+    }
     wire_put_table_row(&s->out, &item);
 }
 

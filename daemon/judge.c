@@ -111,7 +111,7 @@ int refuse_other_content(struct change *c)
  * Did this request come before?  LATER never; 0: no.  A remembered uuid of the same content is answered as the first
  * time, with the sequence number it got: even one of this very group, whose answer waits for the same COMMIT.
  */
-int repeated(struct group *g, struct change *c, const struct event *e, uint64_t *seq)
+int repeated(const struct group *g, struct change *c, const struct event *e, uint64_t *seq)
 {
     uint64_t content;
 
@@ -129,7 +129,8 @@ static int remember(struct group *g, const struct event *e, uint64_t content)
     if (uuid_is_zero(&e->uuid) || find_uuid(g, &e->uuid, &seq, &known))
         return 0;
     if (!g->uuids)
-        g->uuids = uuids_new_growing(g->committer->server->ledger->seed);
+        g->uuids =
+            uuids_new_growing(g->committer->server->ledger->seed, g->large ? g->changes->rows_count : 0);
     return g->uuids ? uuids_add(g->uuids, &e->uuid, e->seq, content) : -ENOMEM;
 }
 
@@ -330,21 +331,35 @@ static int judge_row(struct group *g, struct change *c, size_t i, struct undo *u
     return 0;
 }
 
-/* All of a change came before, row by row: the first answer again. */
-static int judge_repeat(struct group *g, struct change *c, uint64_t first)
+/* Row I of a change whose first row came before, as event FIRST. */
+static int judge_repeated_row(const struct group *g, struct change *c, size_t i, uint64_t first)
 {
     uint64_t seq;
 
-    for (size_t i = 1; i < c->rows_count; i++) {
-        int r = repeated(g, c, &c->rows[i].event, &seq);
-        if (r < 0)
-            return r;
-        if (r == 0 || seq != first + i)
-            return refuse_row(g, c, i, SKADE_EINPUT, "the uuids before it came before in another request");
-    }
+    int r = repeated(g, c, &c->rows[i].event, &seq);
+    if (r < 0)
+        return r;
+    if (r == 0 || seq != first + i)
+        return refuse_row(g, c, i, SKADE_EINPUT, "the uuids before it came before in another request");
+    return 0;
+}
+
+/* All of a change came before, row by row: the first answer again. */
+static void answer_repeats(struct group *g, struct change *c, uint64_t first)
+{
     counter_add(g->committer->server->page, COUNTER_repeats, 1);
     c->first_seq = first;
     c->last_seq = first + c->rows_count - 1;
+}
+
+static int judge_repeat(struct group *g, struct change *c, uint64_t first)
+{
+    for (size_t i = 1; i < c->rows_count; i++) {
+        int r = judge_repeated_row(g, c, i, first);
+        if (r < 0)
+            return r;
+    }
+    answer_repeats(g, c, first);
     return 0;
 }
 
@@ -378,6 +393,39 @@ int judge_commits(struct group *g, struct change *c)
     }
     free(undo);
     return r;
+}
+
+/* ---- large ones -------------------------------------------------------------------------------------------------------- */
+
+/* No other change is in its group, so that nothing has to be undone: nobody looks at what a group that ended had in mind. */
+int judge_slice(struct group *g, struct change *c)
+{
+    struct undo undo;
+    size_t end = c->rows_count - g->judged > COMMIT_SLICE ? g->judged + COMMIT_SLICE : c->rows_count;
+
+    int r = 0;
+    if (g->judged == 0)
+        r = repeated(g, c, &c->rows[0].event, &g->repeat_from);
+    if (r == 0 && g->judged == 0)
+        g->repeat_from = 0;
+    counter_max(g->committer->server->page, COUNTER_commit_slice_max, end - g->judged);
+    for (r = r < 0 ? r : 0; r == 0 && g->judged < end; g->judged += r == 0)
+        r = g->repeat_from ? judge_repeated_row(g, c, g->judged, g->repeat_from)
+                           : judge_row(g, c, g->judged, &undo);
+    assert(r != LATER);
+    if (r < 0) {
+        g->count = 0;
+        return r;
+    }
+    if (g->judged < c->rows_count)
+        return LATER;
+    if (g->repeat_from) {
+        answer_repeats(g, c, g->repeat_from);
+        return 0;
+    }
+    c->first_seq = g->committer->server->ledger->seq + 1;
+    c->last_seq = g->committer->server->ledger->seq + c->rows_count;
+    return 0;
 }
 
 /* ---- a change ------------------------------------------------------------------------------------------------------------- */

@@ -96,7 +96,7 @@ void ledger_free(struct ledger *l)
 {
     if (!l)
         return;
-    for (uint64_t seq = l->floor + 1; seq <= l->seq; seq++)
+    for (uint64_t seq = l->floor + 1; seq <= l->arrived; seq++)
         free(l->tail[seq - l->floor - 1].event);
     for (size_t i = 0; i < l->tables_count; i++)
         table_free(l->tables[i]);
@@ -278,44 +278,64 @@ static bool introduces(const struct event *e)
     return is_commit(e) && (e->flags & EVENT_INTRODUCES) && (e->flags & EVENT_HAS_SNAPSHOT);
 }
 
-/* Make the hash anew for what the tail holds, with room for as much again. */
-static int tail_rehash(struct ledger *l)
+static void tail_hash_all(struct ledger *l)
+{
+    for (uint64_t seq = l->floor + 1; seq <= l->arrived; seq++)
+        if (introduces(entry_of(l, seq)->event))
+            tail_hash_put(l, seq);
+}
+
+/* Make the hash anew for what the tail holds, with room for COUNT and as much again. */
+static int tail_rehash(struct ledger *l, size_t count)
 {
     size_t slots = 1024;
-    while (slots < (l->seq - l->floor) * 2)
+    while (slots < count * 2)
         slots *= 2;
     if (!l->tail_hash || slots > l->tail_hash_mask + 1 || slots * 4 < l->tail_hash_mask + 1) {
-        uint32_t *fresh = malloc(slots * sizeof *fresh);
+        uint32_t *fresh = calloc(slots, sizeof *fresh);
         if (!fresh)
             return -ENOMEM;
         free(l->tail_hash);
         l->tail_hash = fresh;
         l->tail_hash_mask = slots - 1;
+    } else {
+        memset(l->tail_hash, 0, (l->tail_hash_mask + 1) * sizeof *l->tail_hash);
     }
-    memset(l->tail_hash, 0, (l->tail_hash_mask + 1) * sizeof *l->tail_hash);
-    for (uint64_t seq = l->floor + 1; seq <= l->seq; seq++)
-        if (introduces(entry_of(l, seq)->event))
-            tail_hash_put(l, seq);
+    tail_hash_all(l);
     return 0;
 }
 
 /* Room for one more entry; before anything is changed, so that -ENOMEM leaves the ledger as it was. */
 static int tail_reserve(struct ledger *l)
 {
-    size_t count = l->seq - l->floor;
+    size_t count = l->arrived - l->floor;
 
     if (grow(&l->tail, &l->tail_cap, count, sizeof *l->tail) < 0)
         return -ENOMEM;
     if (!l->tail_hash || count + 1 > l->tail_hash_mask)
-        return tail_rehash(l);
+        return tail_rehash(l, count);
     return 0;
+}
+
+int ledger_reserve(struct ledger *l, size_t count)
+{
+    size_t all = l->arrived - l->floor + count;
+
+    if (all > l->tail_cap) {
+        struct tail_entry *more = realloc(l->tail, all * sizeof *more);
+        if (!more)
+            return -ENOMEM;
+        l->tail = more;
+        l->tail_cap = all;
+    }
+    return !l->tail_hash || all > l->tail_hash_mask ? tail_rehash(l, all) : 0;
 }
 
 static void tail_append(struct ledger *l, struct event *e)
 {
     struct table *t = ledger_table(l, e->table);
 
-    l->seq = e->seq;
+    l->arrived = e->seq;
     *entry_of(l, e->seq) = (struct tail_entry){ e, 0, 0 };
     if (is_commit(e)) {
         entry_of(l, e->seq)->table_prev = t->tail_last;
@@ -333,14 +353,12 @@ void ledger_trim(struct ledger *l, uint64_t covered)
     size_t gone = covered - l->floor;
     for (size_t i = 0; i < gone; i++)
         free(l->tail[i].event);
-    memmove(l->tail, l->tail + gone, (l->seq - covered) * sizeof *l->tail);
+    memmove(l->tail, l->tail + gone, (l->arrived - covered) * sizeof *l->tail);
     l->floor = covered;
     /* Shrinking or clearing needs no memory; should it fail to shrink, the old table is kept. */
-    if (tail_rehash(l) < 0) {
+    if (tail_rehash(l, l->arrived - l->floor) < 0) {
         memset(l->tail_hash, 0, (l->tail_hash_mask + 1) * sizeof *l->tail_hash);
-        for (uint64_t seq = l->floor + 1; seq <= l->seq; seq++)
-            if (introduces(entry_of(l, seq)->event))
-                tail_hash_put(l, seq);
+        tail_hash_all(l);
     }
 }
 
@@ -567,11 +585,12 @@ static int apply_kind(struct ledger *l, const struct event *e, bool replay, cons
     }
 }
 
-int ledger_apply(struct ledger *l, struct event *e, bool replay, const struct generation *g)
+/* Takes E over, unless REPLAY. */
+static int take(struct ledger *l, struct event *e, bool replay, const struct generation *g)
 {
     uint64_t seq, content;
 
-    if (e->seq != l->seq + 1)
+    if (e->seq != l->arrived + 1)
         return SKADE_EDAMAGED;
     int r = replay ? 0 : tail_reserve(l);
     if (r == 0)
@@ -582,12 +601,44 @@ int ledger_apply(struct ledger *l, struct event *e, bool replay, const struct ge
         return r;
     if (!uuid_is_zero(&e->uuid) && !uuids_find(l->uuids, &e->uuid, &seq, &content))
         uuids_add(l->uuids, &e->uuid, e->seq, event_content(e));
-    if (replay) {
-        l->seq = l->floor = e->seq;
-        return 0;
-    }
-    tail_append(l, e);
+    if (replay)
+        l->arrived = l->floor = e->seq;
+    else
+        tail_append(l, e);
     return 0;
+}
+
+int ledger_apply(struct ledger *l, struct event *e, bool replay, const struct generation *g)
+{
+    assert(l->arrived == l->seq);
+    int r = take(l, e, replay, g);
+    if (r == 0)
+        ledger_show(l);
+    return r;
+}
+
+/* Has T commits that nobody sees yet? */
+static bool is_arriving(const struct ledger *l, const struct table *t)
+{
+    return l->arrived > l->seq && t->arriving.since == l->seq;
+}
+
+int ledger_arrive(struct ledger *l, struct event *e, const struct generation *g)
+{
+    struct table *t = ledger_table(l, e->table);
+
+    assert(e->kind == EVENT_COMMIT);
+    if (t && !is_arriving(l, t)) {
+        t->arriving.since = l->seq;
+        t->arriving.tail_last = t->tail_last;
+        t->arriving.snapshots = t->snapshots;
+    }
+    return take(l, e, false, g);
+}
+
+void ledger_show(struct ledger *l)
+{
+    l->seq = l->arrived;
 }
 
 void ledger_count_snapshots(struct ledger *l, const struct generation *g)
@@ -621,6 +672,25 @@ const struct retirement *table_base(const struct table *t, uint64_t at, uint32_t
             ++*number;
         }
     return base;
+}
+
+/* ---- what is seen of it ----------------------------------------------------------------------------------------------- */
+
+/* The moment AT, or now, by what is seen. */
+static uint64_t seen(const struct ledger *l, uint64_t at)
+{
+    return l->arrived > l->seq && at > l->seq ? l->seq : at;
+}
+
+/* T's newest commit in the tail that may be seen, so that no question walks past those that may not. */
+static uint64_t newest_seen(const struct ledger *l, const struct table *t)
+{
+    return is_arriving(l, t) ? t->arriving.tail_last : t->tail_last;
+}
+
+uint64_t ledger_snapshots(const struct ledger *l, const struct table *t)
+{
+    return is_arriving(l, t) ? t->arriving.snapshots : t->snapshots;
 }
 
 /* ---- questions ---------------------------------------------------------------------------------------------------------- */
@@ -681,6 +751,7 @@ int ledger_resolve(const struct ledger *l, const struct generation *g, uint32_t 
     const struct table *t = ledger_table(l, table);
     struct found f;
 
+    at = seen(l, at);
     answer_none(ret, table, was_there(t, at) ? SKADE_ENOSNAPSHOT : SKADE_ENOTABLE);
     ret->snapshot = id;
     if (!was_there(t, at))
@@ -704,7 +775,7 @@ static void newest_mover(const struct ledger *l, const struct generation *g, con
                          uint64_t at, struct answer *ret)
 {
     struct found f;
-    uint64_t walk = t->tail_last;
+    uint64_t walk = newest_seen(l, t);
 
     for (const struct event *e; (e = tail_before(l, t, &walk, at == SEQ_MAX ? at : at + 1));
          walk = entry_of(l, e->seq)->table_prev)
@@ -745,6 +816,7 @@ int ledger_head(const struct ledger *l, const struct generation *g, uint32_t tab
 {
     const struct table *t = ledger_table(l, table);
 
+    at = seen(l, at);
     answer_none(ret, table, was_there(t, at) ? SKADE_ENOSNAPSHOT : SKADE_ENOTABLE);
     if (!was_there(t, at))
         return ret->status;
@@ -778,7 +850,7 @@ static bool better(const struct event *e, const struct answer *ret, bool greates
 static void compete(const struct ledger *l, const struct table *t, uint64_t at, int64_t limit_us,
                     bool greatest, struct answer *ret)
 {
-    uint64_t walk = t->tail_last;
+    uint64_t walk = newest_seen(l, t);
 
     for (const struct event *e; (e = tail_before(l, t, &walk, at == SEQ_MAX ? at : at + 1));
          walk = entry_of(l, e->seq)->table_prev)
@@ -792,6 +864,7 @@ int ledger_as_of(const struct ledger *l, const struct generation *g, uint32_t ta
     const struct table *t = ledger_table(l, table);
     struct found f;
 
+    at = seen(l, at);
     answer_none(ret, table, was_there(t, at) ? SKADE_ENOSNAPSHOT : SKADE_ENOTABLE);
     if (!was_there(t, at))
         return ret->status;
@@ -810,6 +883,7 @@ int ledger_earliest(const struct ledger *l, const struct generation *g, uint32_t
     const struct table *t = ledger_table(l, table);
     struct found f;
 
+    at = seen(l, at);
     answer_none(ret, table, was_there(t, at) ? SKADE_ENOSNAPSHOT : SKADE_ENOTABLE);
     if (!was_there(t, at))
         return ret->status;
@@ -846,7 +920,7 @@ int ledger_restore(struct ledger *l, const struct event *e)
     if (r == 0)
         r = keep_other(l, e);
     if (r == 0)
-        l->seq = l->floor = e->seq;
+        l->seq = l->arrived = l->floor = e->seq;
     return r;
 }
 
@@ -902,7 +976,7 @@ int ledger_restore_end(struct ledger *l, const struct generation *g, uint64_t co
         if (r == 0)
             r = restore_since_compaction(g, l->tables[i]);
     }
-    l->seq = l->floor = covered;
+    l->seq = l->arrived = l->floor = covered;
     return r;
 }
 
@@ -917,7 +991,7 @@ void history_of(struct history *h, const struct ledger *l, const struct generati
     h->generation = g;
     h->table = table;
     h->before = before;
-    h->tail_seq = t ? t->tail_last : 0;
+    h->tail_seq = t ? newest_seen(l, t) : 0;
     h->other = t ? t->events_last : 0;
 }
 

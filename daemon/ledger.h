@@ -10,6 +10,9 @@
  *        parts (shm)        1 ........................ covered
  *        tail (here)                                   covered+1 ................ seq
  *
+ * Commits of a large group arrive in slices: they are in the tail, behind seq, and no question hears of them before
+ * ledger_show().
+ *
  * Belongs to the loop.  A worker may read events of the tail that it was given: they stay until the loop trims them,
  * and the loop doesn't while a job borrows them.
  */
@@ -62,8 +65,12 @@ struct table {
     uint64_t dropped_seq; /* SEQ_MAX while it lives */
     int64_t dropped_us;
     struct head head;
-    uint64_t snapshots;   /* that can be resolved */
-    uint64_t tail_last;   /* its newest commit in the tail; 0: none */
+    uint64_t snapshots; /* that can be resolved */
+    uint64_t tail_last; /* its newest commit in the tail; 0: none */
+    struct {
+        uint64_t since; /* the ledger's seq then: another one, and there are none */
+        uint64_t tail_last, snapshots;
+    } arriving;           /* what it was before commits arrived that nobody sees yet */
     uint32_t name;        /* index of its newest name row */
     uint32_t events_last; /* its newest event that isn't a commit, index + 1 into the ledger's others */
     struct retirement *retirements; /* ascending */
@@ -90,8 +97,9 @@ struct tail_entry {
 struct ledger {
     struct uuid log;
     uint64_t seed;
-    uint64_t seq;   /* newest event applied */
-    uint64_t floor; /* the tail holds (floor, seq] */
+    uint64_t seq;     /* newest event that is true for everybody */
+    uint64_t arrived; /* the newest in the tail: more than seq while a large group arrives */
+    uint64_t floor;   /* the tail holds (floor, arrived] */
     struct tail_entry *tail;
     size_t tail_cap;
     uint32_t *tail_hash; /* (table, id) -> newest entry, seq - floor */
@@ -134,6 +142,14 @@ uint64_t event_content(const struct event *e);
  * whose chain is right that would be our own mistake).
  */
 int ledger_apply(struct ledger *l, struct event *e, bool replay, const struct generation *generation);
+
+/*
+ * The same in slices, for commits only and without a replay: room for COUNT events, each of them, and then all are true at
+ * once.  No other event is applied meanwhile.
+ */
+int ledger_reserve(struct ledger *l, size_t count);
+int ledger_arrive(struct ledger *l, struct event *e, const struct generation *generation);
+void ledger_show(struct ledger *l);
 
 /*
  * Begin again from an index file: into a fresh ledger all events that aren't commits, and of each COMPACT its table and
@@ -195,6 +211,8 @@ int ledger_head(const struct ledger *l, const struct generation *g, uint32_t tab
                 struct answer *ret);
 int ledger_as_of(const struct ledger *l, const struct generation *g, uint32_t table, int64_t time_us,
                  uint64_t at, struct answer *ret);
+/* How many snapshots of T can be resolved. */
+uint64_t ledger_snapshots(const struct ledger *l, const struct table *t);
 /* The first head by time: what to name when as_of() is before it. */
 int ledger_earliest(const struct ledger *l, const struct generation *g, uint32_t table, uint64_t at,
                     struct answer *ret);

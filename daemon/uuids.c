@@ -57,9 +57,13 @@ struct uuids *uuids_new(uint64_t seed)
     return create(seed, UUIDS_REMEMBERED, false);
 }
 
-struct uuids *uuids_new_growing(uint64_t seed)
+struct uuids *uuids_new_growing(uint64_t seed, size_t count)
 {
-    return create(seed, GROWING_FIRST, true);
+    uint32_t cap = GROWING_FIRST;
+
+    while (cap < count && cap <= UINT32_MAX / 4)
+        cap *= 2;
+    return create(seed, cap, true);
 }
 
 void uuids_free(struct uuids *u)

@@ -14,8 +14,9 @@
 
 struct uuids;
 
-struct uuids *uuids_new(uint64_t seed);         /* NULL: no memory */
-struct uuids *uuids_new_growing(uint64_t seed); /* forgets none by itself; NULL: no memory */
+struct uuids *uuids_new(uint64_t seed); /* NULL: no memory */
+/* One that forgets none by itself, with room for COUNT at first.  NULL: no memory. */
+struct uuids *uuids_new_growing(uint64_t seed, size_t count);
 void uuids_free(struct uuids *u);
 
 /* True and the first answer when UUID is remembered. */

@@ -71,7 +71,7 @@ END_TEST
 
 START_TEST(one_that_grows_forgets_none)
 {
-    struct uuids *u = uuids_new_growing(7);
+    struct uuids *u = uuids_new_growing(7, 0);
     uint64_t seq, content;
 
     for (uint64_t i = 1; i <= 10000; i++) {
