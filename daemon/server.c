@@ -210,25 +210,24 @@ static void on_beat(uv_timer_t *timer)
         tick(s);
 }
 
-static void on_loop_wakes(uv_prepare_t *handle)
+/* Between two calls the loop slept once, at most; what it did besides, callbacks of sockets and workers included, is a
+ * turn. */
+static void on_loop_turned(uv_prepare_t *handle)
 {
     struct server *s = handle->data;
+    uint64_t now = world.clock_ns(), slept = uv_metrics_idle_time(&s->loop);
+    uint64_t busy = now - s->turn_began_ns, idle = slept - s->turn_slept_ns;
 
-    if (s->turn_began_ns)
-        counter_max(s->page, COUNTER_loop_us_max, (world.clock_ns() - s->turn_began_ns) / 1000);
-    s->turn_began_ns = 0;
-}
-
-static void on_loop_sleeps(uv_check_t *handle)
-{
-    ((struct server *)handle->data)->turn_began_ns = world.clock_ns();
+    if (s->turn_began_ns && busy > idle)
+        counter_max(s->page, COUNTER_loop_us_max, (busy - idle) / 1000);
+    s->turn_began_ns = now;
+    s->turn_slept_ns = slept;
 }
 
 static void close_handles(struct server *s)
 {
-    uv_handle_t *handles[] = { (uv_handle_t *)&s->beat,       (uv_handle_t *)&s->sigterm,
-                               (uv_handle_t *)&s->sigint,     (uv_handle_t *)&s->sighup,
-                               (uv_handle_t *)&s->loop_wakes, (uv_handle_t *)&s->loop_sleeps };
+    uv_handle_t *handles[] = { (uv_handle_t *)&s->beat, (uv_handle_t *)&s->sigterm, (uv_handle_t *)&s->sigint,
+                               (uv_handle_t *)&s->sighup, (uv_handle_t *)&s->loop_turned };
     for (size_t i = 0; i < ARRAY_SIZE(handles); i++)
         if (!uv_is_closing(handles[i]))
             uv_close(handles[i], NULL);
@@ -333,16 +332,14 @@ static void start_handles(struct server *s)
     uv_signal_init(&s->loop, &s->sigterm);
     uv_signal_init(&s->loop, &s->sigint);
     uv_signal_init(&s->loop, &s->sighup);
-    uv_prepare_init(&s->loop, &s->loop_wakes);
-    uv_check_init(&s->loop, &s->loop_sleeps);
-    s->beat.data = s->sigterm.data = s->sigint.data = s->sighup.data = s->loop_wakes.data =
-        s->loop_sleeps.data = s;
+    uv_prepare_init(&s->loop, &s->loop_turned);
+    uv_loop_configure(&s->loop, UV_METRICS_IDLE_TIME); /* for on_loop_turned() */
+    s->beat.data = s->sigterm.data = s->sigint.data = s->sighup.data = s->loop_turned.data = s;
     world.timer_start(&s->beat, on_beat, 0, BEAT_MS);
     uv_signal_start(&s->sigterm, on_stop_signal, SIGTERM);
     uv_signal_start(&s->sigint, on_stop_signal, SIGINT);
     uv_signal_start(&s->sighup, on_reload_signal, SIGHUP);
-    uv_prepare_start(&s->loop_wakes, on_loop_wakes);
-    uv_check_start(&s->loop_sleeps, on_loop_sleeps);
+    uv_prepare_start(&s->loop_turned, on_loop_turned);
 }
 
 /* 0 and anew: nothing is left undone. */

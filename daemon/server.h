@@ -62,9 +62,8 @@ struct server {
     uv_timer_t beat;
     uint64_t beats;
     uv_signal_t sigterm, sigint, sighup;
-    uv_prepare_t loop_wakes;
-    uv_check_t loop_sleeps;
-    uint64_t turn_began_ns;
+    uv_prepare_t loop_turned;
+    uint64_t turn_began_ns, turn_slept_ns;
 };
 
 /* Microseconds since 1970 UTC, for events whose client gave no time. */

@@ -237,6 +237,35 @@ START_TEST(a_large_release_that_is_refused_leaves_nothing)
 }
 END_TEST
 
+/* ---- the length of a turn --------------------------------------------------------------------------------- */
+
+static int takes_long(const char *name)
+{
+    if (strcmp(name, "commit.slice") == 0)
+        sim.now_us += 1000000;
+    return 0;
+}
+
+/* Time that passes in a callback of the loop, as it would if that were slow. */
+static void be_slow(void *arg)
+{
+    (void)arg;
+    create_tables();
+    sim.failpoint = takes_long;
+    release(false);
+    sim.failpoint = NULL;
+    sim_turn();
+    ck_assert_uint_ge(counter(COUNTER_loop_us_max), 1000000);
+    leave();
+}
+
+START_TEST(a_turn_of_the_loop_is_as_long_as_its_callbacks)
+{
+    if (has_failpoints())
+        live(be_slow);
+}
+END_TEST
+
 Suite *slices_suite(void);
 Suite *slices_suite(void)
 {
@@ -247,6 +276,7 @@ Suite *slices_suite(void)
     tcase_add_test(c, a_large_release_is_taken_in_slices_and_seen_at_once);
     tcase_add_test(c, a_large_release_that_comes_again_gets_its_first_answer);
     tcase_add_test(c, a_large_release_that_is_refused_leaves_nothing);
+    tcase_add_test(c, a_turn_of_the_loop_is_as_long_as_its_callbacks);
     suite_add_tcase(s, c);
     return s;
 }
