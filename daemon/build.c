@@ -117,12 +117,24 @@ static int check_inputs(const struct build *b, struct errmsg *msg)
     return r;
 }
 
+/* Parts have no other events. */
+static void keep_commits(struct build *b)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < b->events_count; i++)
+        if (b->events[i]->kind == EVENT_COMMIT || b->events[i]->kind == EVENT_COMPACT)
+            b->events[kept++] = b->events[i];
+    b->events_count = kept;
+}
+
 /* On a worker, or on the loop when it can't wait. */
 void build_run(struct build *b)
 {
     struct part_plan *plan = NULL;
     uint64_t began = world.clock_ns();
 
+    keep_commits(b);
     b->error = build_plan(b, &plan);
     if (b->error == 0)
         b->error = build_shared(plan, b->publisher, &b->info, &b->made, &b->msg);

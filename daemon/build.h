@@ -17,7 +17,7 @@ struct build {
     uv_work_t work;
     void *owner; /* who queued it */
     struct part_info info;
-    const struct event **events; /* a delta: commits of the tail, borrowed */
+    const struct event **events; /* a delta: events of the tail, borrowed */
     size_t events_count;
     struct part_map *parts[GENERATION_PARTS_MAX]; /* a merge: referenced by the loop until the job is back */
     size_t parts_count;

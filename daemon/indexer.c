@@ -227,16 +227,57 @@ static void failed(struct indexer *ix, const char *what, const struct errmsg *ms
     set_gauges(ix);
 }
 
+/* Very many events that the ledger let go of. */
+struct forgetting {
+    uv_work_t work;
+    struct server *server;
+    struct forgotten what;
+};
+
+static void forget_on_worker(uv_work_t *work)
+{
+    struct forgetting *f = work->data;
+    forgotten_free(&f->what);
+}
+
+static void forget(struct forgetting *f)
+{
+    forgotten_free(&f->what);
+    free(f);
+}
+
+static void forgot(uv_work_t *work, int status)
+{
+    struct forgetting *f = work->data;
+
+    (void)status;
+    f->server->workers--;
+    forget(f);
+}
+
 /* Let go of events that parts have.  A delta borrows them, and the generation whose root is being made begins its mapped
  * tail with those behind its own parts. */
 static void trim(struct indexer *ix)
 {
+    struct server *s = ix->server;
     uint64_t covered = ix->current->covered;
 
     if (ix->root && ix->root->made->covered < covered)
         covered = ix->root->made->covered;
-    if (!ix->delta)
-        ledger_trim(ix->server->ledger, covered);
+    if (ix->delta)
+        return;
+    struct forgetting *f = calloc(1, sizeof *f);
+    ledger_trim(s->ledger, covered, f ? &f->what : NULL);
+    if (!f || !f->what.entries) {
+        free(f);
+        return;
+    }
+    f->server = s;
+    f->work.data = f;
+    if (world.work(&s->loop, &f->work, forget_on_worker, forgot) == 0)
+        s->workers++;
+    else
+        forget(f);
 }
 
 /* G answers from now on, for us and, once SHARED, for everybody. */
@@ -604,11 +645,9 @@ static struct build *new_delta(struct indexer *ix)
         free(b);
         return NULL;
     }
-    for (uint64_t seq = from + 1; seq <= l->seq; seq++) {
-        const struct event *e = ledger_tail_event(l, seq);
-        if (e->kind == EVENT_COMMIT || e->kind == EVENT_COMPACT)
-            b->events[b->events_count++] = e;
-    }
+    for (uint64_t seq = from + 1; seq <= l->seq;
+         seq++) /* they aren't looked at here: there may be very many */
+        b->events[b->events_count++] = ledger_tail_event(l, seq);
     return b;
 }
 

@@ -7,6 +7,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+/* So many events of the tail are freed on the spot. */
+#define TRIM_AT_ONCE 8192
+
 static bool is_commit(const struct event *e)
 {
     return e->kind == EVENT_COMMIT || e->kind == EVENT_COMPACT;
@@ -345,15 +348,42 @@ static void tail_append(struct ledger *l, struct event *e)
         tail_hash_put(l, e->seq);
 }
 
-void ledger_trim(struct ledger *l, uint64_t covered)
+void forgotten_free(struct forgotten *f)
+{
+    for (size_t i = 0; i < f->count; i++)
+        free(f->entries[i].event);
+    free(f->entries);
+    *f = (struct forgotten){ .count = 0 };
+}
+
+/* The tail's oldest GONE entries, with the array that they stand in.  False: there are few, or no memory for another. */
+static bool give_away(struct ledger *l, size_t gone, struct forgotten *ret)
+{
+    size_t rest = l->arrived - l->floor - gone;
+
+    if (!ret || gone <= TRIM_AT_ONCE)
+        return false;
+    struct tail_entry *fresh = malloc((rest + 64) * sizeof *fresh);
+    if (!fresh)
+        return false;
+    memcpy(fresh, l->tail + gone, rest * sizeof *fresh);
+    *ret = (struct forgotten){ l->tail, gone };
+    l->tail = fresh;
+    l->tail_cap = rest + 64;
+    return true;
+}
+
+void ledger_trim(struct ledger *l, uint64_t covered, struct forgotten *ret)
 {
     assert(covered <= l->seq);
     if (covered <= l->floor)
         return;
     size_t gone = covered - l->floor;
-    for (size_t i = 0; i < gone; i++)
-        free(l->tail[i].event);
-    memmove(l->tail, l->tail + gone, (l->arrived - covered) * sizeof *l->tail);
+    if (!give_away(l, gone, ret)) {
+        for (size_t i = 0; i < gone; i++)
+            free(l->tail[i].event);
+        memmove(l->tail, l->tail + gone, (l->arrived - covered) * sizeof *l->tail);
+    }
     l->floor = covered;
     /* Shrinking or clearing needs no memory; should it fail to shrink, the old table is kept. */
     if (tail_rehash(l, l->arrived - l->floor) < 0) {

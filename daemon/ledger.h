@@ -162,8 +162,13 @@ int ledger_restore(struct ledger *l, const struct event *e);
 int ledger_restore_uuid(struct ledger *l, const struct index_uuid *u);
 int ledger_restore_end(struct ledger *l, const struct generation *g, uint64_t covered);
 
-/* The parts cover events up to COVERED: let go of them. */
-void ledger_trim(struct ledger *l, uint64_t covered);
+/* The parts cover events up to COVERED: let go of them.  Very many are given to *RET (may be NULL), for a worker to free. */
+struct forgotten {
+    struct tail_entry *entries; /* NULL: none */
+    size_t count;
+};
+void ledger_trim(struct ledger *l, uint64_t covered, struct forgotten *ret);
+void forgotten_free(struct forgotten *f);
 
 /* After a replay: how many snapshots of each table can be resolved. */
 void ledger_count_snapshots(struct ledger *l, const struct generation *generation);

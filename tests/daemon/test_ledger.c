@@ -329,7 +329,7 @@ static void tail_to_part(struct world *w)
     set_part(w, w->g.parts_count, plan);
     w->g.parts_count++;
     w->g.covered = w->seq;
-    ledger_trim(w->ledger, w->seq);
+    ledger_trim(w->ledger, w->seq, NULL);
 }
 
 static void drop_parts(struct world *w, size_t from)

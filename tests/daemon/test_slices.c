@@ -237,6 +237,35 @@ START_TEST(a_large_release_that_is_refused_leaves_nothing)
 }
 END_TEST
 
+static void index_much(void *arg)
+{
+    struct forgotten gone = { NULL, 0 };
+    struct ledger *l = sim.server->ledger;
+
+    (void)arg;
+    create_tables();
+    ck_assert_int_eq(release(false).error, 0);
+    ledger_trim(l, l->seq - 10, &gone); /* nobody asks, so that no part needs to have them */
+    ck_assert_uint_eq(gone.count, TABLES + COMMITS - 10);
+    ck_assert_uint_eq(l->floor, l->seq - 10);
+    ck_assert_ptr_null(ledger_tail_event(l, l->floor));
+    for (uint64_t seq = l->floor + 1; seq <= l->seq; seq++)
+        ck_assert_uint_eq(ledger_tail_event(l, seq)->seq, seq);
+    ck_assert_int_eq(ask(COMMITS - 2), 1);
+    ck_assert_uint_eq(gone.entries[5].event->seq, 6);
+    forgotten_free(&gone);
+    ck_assert_ptr_null(gone.entries);
+    sim_kill();
+    sim_finish();
+    crowd_hang_up();
+}
+
+START_TEST(what_the_tail_lets_go_of_is_freed_elsewhere_when_it_is_much)
+{
+    live(index_much);
+}
+END_TEST
+
 /* ---- the length of a turn --------------------------------------------------------------------------------- */
 
 static int takes_long(const char *name)
@@ -276,6 +305,7 @@ Suite *slices_suite(void)
     tcase_add_test(c, a_large_release_is_taken_in_slices_and_seen_at_once);
     tcase_add_test(c, a_large_release_that_comes_again_gets_its_first_answer);
     tcase_add_test(c, a_large_release_that_is_refused_leaves_nothing);
+    tcase_add_test(c, what_the_tail_lets_go_of_is_freed_elsewhere_when_it_is_much);
     tcase_add_test(c, a_turn_of_the_loop_is_as_long_as_its_callbacks);
     suite_add_tcase(s, c);
     return s;
