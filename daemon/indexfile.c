@@ -6,6 +6,7 @@
 #include "sealing.h"
 #include "wr.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -359,6 +360,7 @@ static const char *look_at(struct index_file *f, uint64_t size)
 
     if (size < sizeof *h)
         return "it is shorter than its header";
+    assert(f->data);
     memcpy(&f->header, f->data, sizeof *h);
     if (memcmp(h->magic, FORMAT_MAGIC_INDEX, sizeof h->magic) != 0 || h->header_len != sizeof *h)
         return "it isn't an index file";
