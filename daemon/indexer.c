@@ -689,12 +689,13 @@ static void delta_done(uv_work_t *work, int status)
 
     (void)status;
     ix->delta = NULL;
-    if (b->error < 0) {
+    bool over = b->info.epoch != publisher_epoch(ix->server->publisher);
+    if (b->error < 0 && !over) {
         failed(ix, "index of the newest commits", &msg);
         fail_waiting(ix, b->error);
-    } else if (ix->healing || b->info.epoch != publisher_epoch(ix->server->publisher) ||
-               b->info.from_seq != ix->current->covered || !all_shared(ix, ix->current)) {
-        discard(ix, b->made); /* somebody published meanwhile */
+    } else if (ix->healing || over || b->info.from_seq != ix->current->covered ||
+               !all_shared(ix, ix->current)) {
+        discard(ix, b->made); /* somebody published meanwhile; those who wait do so for the next one */
     } else {
         counter_add(ix->server->page, COUNTER_deltas_built, 1);
         counter_max(ix->server->page, COUNTER_build_us_max, b->micros);

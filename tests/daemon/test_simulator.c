@@ -416,6 +416,39 @@ START_TEST(a_root_that_gets_no_thread_is_tried_again_less_and_less_often)
 }
 END_TEST
 
+static int told_of_reindex;
+
+/* The names of shared memory vanish while a worker makes the newest part, and an operator asks for a new index. */
+static int lose_the_names(const char *name)
+{
+    if (strcmp(name, "rebuild.begin") != 0)
+        return 0;
+    sim.failpoint = NULL;
+    indexer_renew_names(sim.server->indexer);
+    indexer_reindex(sim.server->indexer, note_error, &told_of_reindex);
+    return 0;
+}
+
+static void reindex_while_names_vanish(void *arg)
+{
+    (void)arg;
+    create("x.t", "s3://b");
+    told_of_reindex = 1;
+    sim.failpoint = lose_the_names;
+    sim_pass(10000);
+    ck_assert_ptr_null(sim.failpoint);
+    ck_assert_int_eq(told_of_reindex, 0);
+    ck_assert_uint_eq(indexer_shown(sim.server->indexer)->covered, 1);
+    leave();
+}
+
+START_TEST(a_reindex_waits_for_the_epoch_that_begins)
+{
+    if (has_failpoints())
+        quietly(NULL, reindex_while_names_vanish);
+}
+END_TEST
+
 static unsigned entry_files(void)
 {
     glob_t found;
@@ -601,6 +634,7 @@ Suite *simulator_suite(void)
     tcase_add_test(c, a_reindex_that_comes_while_the_daemon_ends_is_told_so);
     tcase_add_test(c, a_rebuild_that_fails_is_tried_again_less_and_less_often);
     tcase_add_test(c, a_root_that_gets_no_thread_is_tried_again_less_and_less_often);
+    tcase_add_test(c, a_reindex_waits_for_the_epoch_that_begins);
     tcase_add_test(c, retired_files_stay_for_the_grace_window);
     tcase_add_test(c, a_compaction_that_failed_by_itself_cools_down);
     tcase_add_test(c, after_a_kill_whose_page_is_gone_commits_wait_three_seconds);
