@@ -55,8 +55,11 @@ static void spare_made(uv_work_t *work, int status)
 
     (void)status;
     spare->busy = false;
-    spare->ready = spare->made;
-    spare->made = NULL;
+    if (spare->made) {
+        assert(!spare->ready);
+        spare->ready = spare->made;
+        spare->made = NULL;
+    }
     if (!spare->keep)
         tail_spare_drop(spare);
 }
@@ -65,7 +68,8 @@ static void give_work(struct tail_spare *spare, struct server *s, bool wanted, v
 {
     spare->server = s;
     spare->work.data = spare;
-    spare->wanted = spare->keep = wanted;
+    spare->wanted = wanted;
+    spare->keep = wanted || spare->ready; /* the worker may be for OLD alone */
     spare->old = old;
     spare->busy = world.work(&s->loop, &spare->work, make_spare, spare_made) == 0;
     if (!spare->busy && old)

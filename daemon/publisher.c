@@ -490,6 +490,7 @@ int publisher_spare_make(struct publisher_spare **ret, struct publisher *p, size
         publisher_spare_free(p, spare);
         return r;
     }
+    assert(spare->base);
     memset(spare->base, 0, size); /* which it is: so that who fills it waits for no page */
     *ret = spare;
     return 0;
@@ -546,6 +547,7 @@ int publisher_write_tail(struct publisher *p, struct publisher_spare *spare, uin
         r = publisher_spare_make(&spare, p, size, msg);
     if (r < 0)
         return r;
+    assert(spare);
     r = name_spare(&w, spare, fill, arg, msg);
     if (r == 0) {
         *ret = spare->base;

@@ -291,12 +291,26 @@ static int no_root(const char *name)
     return strcmp(name, "publish.fill") == 0 ? -ENOSPC : 0;
 }
 
+static unsigned open_files(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    unsigned n = 0;
+
+    ck_assert_ptr_nonnull(dir);
+    while (readdir(dir))
+        n++;
+    closedir(dir);
+    return n;
+}
+
 /* The event is in no map then: nobody may be answered from one. */
 static void publish_nothing(void *arg)
 {
     (void)arg;
     create("x.t");
     commit(7, "s3://b/7");
+    sim_settle();
+    unsigned files = open_files(); /* the spare's is one of them */
     struct sight old = look();
     sim.failpoint = no_root;
     rename_table("x.t", "x.u");
@@ -311,6 +325,8 @@ static void publish_nothing(void *arg)
     onlooker_check();
     look_away(&now);
     look_away(&old);
+    sim_settle();
+    ck_assert_uint_eq(open_files(), files);
     leave();
 }
 
