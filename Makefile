@@ -194,7 +194,7 @@ asan: ## Check suites and system tests under AddressSanitizer
 ubsan: ## the same under UndefinedBehaviorSanitizer
 	@$(MAKE) --no-print-directory FAIL=1 SAN=undefined check-run
 tsan: ## the Check suites under ThreadSanitizer
-	@$(MAKE) --no-print-directory FAIL=1 SAN=thread check-unit
+	@TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp $$TSAN_OPTIONS" $(MAKE) --no-print-directory FAIL=1 SAN=thread check-unit
 
 include tests/bench/bench.mk
 
