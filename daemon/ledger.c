@@ -464,7 +464,7 @@ static int64_t when(const struct event *e)
 
     if (e->kind != EVENT_COMPACT)
         return e->time_us;
-    if (e->text2.len < sizeof text)
+    if (e->text2.len > 0 && e->text2.len < sizeof text)
         memcpy(text, e->text2.data, e->text2.len);
     return time_parse(text, &us) == 0 ? us : 0;
 }

@@ -486,9 +486,10 @@ START_TEST(an_append_whose_connection_breaks_at_the_end_is_not_called_undone_too
     kit_hold("store.link");
     kit_ok(s, skade_append_begin(s, t, NULL));
     kit_ok(s, skade_append_put(s, "k", 1, "v", 1));
+    int fd = s->stream.fd; /* the handle is the thread's from here on */
     ck_assert_int_eq(pthread_create(&thread, NULL, commit, s), 0);
     kit_await("store.link");
-    shutdown(s->stream.fd, SHUT_RDWR);
+    shutdown(fd, SHUT_RDWR);
     ck_assert_int_ge(skade_ping(other), 0);
     kit_let_go("store.link");
     pthread_join(thread, &result);
