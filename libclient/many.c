@@ -125,12 +125,13 @@ static int search_all(skade *s, const struct moment *m, struct many *q)
             give_up_from(q, i, r);
             return r;
         }
+        size_t open = q->open;
         if (m->gen)
             search_piece(s, &now, q, i, n);
         for (size_t k = i; !m->gen && k < i + n; k++)
             answer_empty(many_at(q, k));
+        s->counters[CLIENT_hits_map] += open - q->open;
     }
-    s->counters[CLIENT_hits_map] += q->n - q->open;
     return 0;
 }
 

@@ -12,18 +12,13 @@
 
 #define EVERY_MS 1000 /* with requests, at most so often */
 
-static uint64_t greater(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-/* All that there is to tell.  Batches count answers of the tail before they are counted as answers at all. */
+/* All that there is to tell. */
 static struct told count_up(const skade *s)
 {
     const struct generation *g = s->shm.current;
-    uint64_t all = s->counters[CLIENT_hits_map], tail = s->counters[CLIENT_hits_tail];
+    uint64_t tail = s->counters[CLIENT_hits_tail];
 
-    return (struct told){ .map = greater(all > tail ? all - tail : 0, s->told.map),
+    return (struct told){ .map = s->counters[CLIENT_hits_map] - tail,
                           .tail = tail,
                           .epoch = g ? g->epoch : 0,
                           .generation = g ? g->number : 0 };
