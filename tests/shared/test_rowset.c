@@ -31,18 +31,9 @@ static void teardown(void)
 
 /* ---- comparing with the model ---------------------------------------------------------------------------- */
 
-static struct rowset *open_set(size_t memory)
-{
-    struct rowset_options opt = stored_options(&table, memory);
-    struct rowset *s;
-
-    FINE(rowset_open(&s, table.files, table.file_count, &opt, &msg));
-    return s;
-}
-
 static struct rowset *prepared_set(size_t memory)
 {
-    struct rowset *s = open_set(memory);
+    struct rowset *s = stored_open(&table, memory);
 
     FINE(rowset_prepare(s, &msg));
     return s;
@@ -375,7 +366,7 @@ START_TEST(a_second_get_opens_only_the_file_with_the_key)
         stored_put(&table, k);
         stored_end(&table);
     }
-    struct rowset *s = open_set(0);
+    struct rowset *s = stored_open(&table, 0);
     ck_assert_int_eq(rowset_get(s, (struct bytes){ key, stored_key(&table, 0, key) }, &row, &msg), 1);
     for (uint32_t k = 0; k < 300; k++)
         if (k != 250)
@@ -408,7 +399,7 @@ START_TEST(a_first_get_goes_no_further_than_it_must)
         stored_put(&table, k);
         stored_end(&table);
     }
-    struct rowset *s = open_set(0);
+    struct rowset *s = stored_open(&table, 0);
     for (uint32_t k = 0; k < 15; k++)
         unlink(table.files[k].path);
     for (uint32_t k = 19; k >= 15; k--)
@@ -491,7 +482,7 @@ START_TEST(damage_that_hides_keys_stops_the_search_for_dead_rows)
     struct stat st;
     ck_assert_int_eq(stat(table.files[0].path, &st), 0);
     flip(table.files[0].path, st.st_size - (off_t)sizeof(struct entry_footer) - 64); /* in the index */
-    struct rowset *s = open_set(0);
+    struct rowset *s = stored_open(&table, 0);
     ck_assert_int_eq(rowset_prepare(s, &msg), SKADE_EDAMAGED);
     ck_assert_ptr_nonnull(strstr(msg.text, table.files[0].path));
     rowset_close(s);
@@ -532,7 +523,7 @@ START_TEST(an_index_that_lies_is_found_out)
         stored_end(&table);
     }
     forge_index(table.files[0].path, 3, 70);
-    struct rowset *s = open_set(0);
+    struct rowset *s = stored_open(&table, 0);
     ck_assert_int_eq(rowset_prepare(s, &msg), SKADE_EDAMAGED);
     ck_assert_ptr_nonnull(strstr(msg.text, table.files[0].path));
     rowset_close(s);

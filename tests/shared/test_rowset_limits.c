@@ -50,15 +50,6 @@ static bool stress(void)
     return getenv("SKADE_STRESS") != NULL;
 }
 
-static struct rowset *open_set(size_t memory)
-{
-    struct rowset_options opt = stored_options(&table, memory);
-    struct rowset *s;
-
-    FINE(rowset_open(&s, table.files, table.file_count, &opt, &msg));
-    return s;
-}
-
 /* ---- many files, few descriptors ----------------------------------------------------------------------------- */
 
 static void limit(int what, rlim_t to)
@@ -84,7 +75,7 @@ START_TEST(thousands_of_tiny_files_are_read_with_few_descriptors)
         stored_end(&table);
     }
     limit(RLIMIT_NOFILE, 32);
-    struct rowset *s = open_set(0);
+    struct rowset *s = stored_open(&table, 0);
     FINE(rowset_prepare(s, &msg));
     stored_check(&table, s, 1100, 3);
     rowset_close(s);
@@ -104,7 +95,7 @@ START_TEST(a_get_goes_on_with_the_descriptors_that_are_left)
         stored_end(&table);
     }
     size_t rows = stored_there(&table, &there);
-    struct rowset *s = open_set(0);
+    struct rowset *s = stored_open(&table, 0);
     ck_assert_int_eq(rowset_get(s, bytes_of("k99"), &row, &msg), 1);
     limit(RLIMIT_NOFILE, 64);
     while (n < 64 && (taken[n] = dup(0)) >= 0)
@@ -141,7 +132,7 @@ struct frugal {
 static void *read_all(void *arg)
 {
     const struct frugal *f = arg;
-    struct rowset *s = open_set(f->memory);
+    struct rowset *s = stored_open(&table, f->memory);
 
     FINE(rowset_prepare(s, &msg));
     stored_check_scan(&table, s, NEWEST_FIRST, 1, f->there, f->n);
@@ -254,7 +245,7 @@ static size_t count_rows(struct rowset *s, enum entry_order order)
 static void report(const char *what)
 {
     double t0 = cpu_s();
-    struct rowset *s = open_set(0);
+    struct rowset *s = stored_open(&table, 0);
 
     FINE(rowset_prepare(s, &msg));
     double t1 = cpu_s();

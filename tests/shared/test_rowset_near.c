@@ -26,15 +26,6 @@ static void teardown(void)
     stored_fini(&table);
 }
 
-static struct rowset *open_set(size_t memory)
-{
-    struct rowset_options opt = stored_options(&table, memory);
-    struct rowset *s;
-
-    FINE(rowset_open(&s, table.files, table.file_count, &opt, &msg));
-    return s;
-}
-
 /* FILES commits of ROWS rows each, over KEYS keys. */
 static void fill(uint32_t files, uint32_t rows, uint32_t keys)
 {
@@ -78,7 +69,7 @@ START_TEST(gets_are_right_in_any_budget_and_keep_it)
 
     table.value_max = 100;
     fill(100, 60, 500);
-    struct rowset *s = open_set(memory);
+    struct rowset *s = stored_open(&table, memory);
     for (int i = 0; i < 4; i++) {
         check_gets(s, 520);
         ck_assert_uint_le(keymap_bytes(&s->keymap) + s->near.used, memory);
@@ -106,7 +97,7 @@ START_TEST(files_come_near_and_go_when_others_are_asked_for)
             stored_put(&table, k * 10 + i);
         stored_end(&table);
     }
-    struct rowset *s = open_set(400000);
+    struct rowset *s = stored_open(&table, 400000);
     for (uint32_t round = 0; round < 20; round++)
         for (uint32_t k = 0; k < 400; k++)
             ck_assert_int_eq(rowset_get(s, (struct bytes){ key, stored_key(&table, k, key) }, &row, &msg), 1);
@@ -132,7 +123,7 @@ START_TEST(gets_from_unpacked_blocks_are_right_in_any_budget_and_keep_it)
     stored_append(&table);
     stored_end(&table);
     stored_compact(&table, 3);
-    struct rowset *s = open_set(memory);
+    struct rowset *s = stored_open(&table, memory);
     for (int i = 0; i < 3; i++) {
         check_gets(s, 2020);
         ck_assert_uint_le(keymap_bytes(&s->keymap) + s->near.used, memory);
@@ -155,7 +146,7 @@ END_TEST
 START_TEST(versions_of_a_key_take_one_slot)
 {
     fill(300, 10, 7);
-    struct rowset *s = open_set(0);
+    struct rowset *s = stored_open(&table, 0);
     check_gets(s, 8);
     ck_assert_uint_le(s->keymap.used, 7);
     rowset_close(s);
@@ -168,7 +159,7 @@ START_TEST(keys_with_the_same_hash_are_told_apart)
     fill(60, 20, 100);
     if (_i > 1)
         stored_compact(&table, 2);
-    struct rowset *s = open_set(_i % 2 ? 1 : 0);
+    struct rowset *s = stored_open(&table, _i % 2 ? 1 : 0);
     for (int i = 0; i < 2; i++)
         check_gets(s, 110);
     rowset_close(s);
@@ -181,7 +172,7 @@ START_TEST(what_is_at_hand_is_what_a_get_finds)
     struct row row, same;
 
     fill(30, 20, 50);
-    struct rowset *s = open_set(0);
+    struct rowset *s = stored_open(&table, 0);
     ck_assert_int_eq(rowset_get_at_hand(s, (struct bytes){ key, stored_key(&table, 1, key) }, &row), -EAGAIN);
     check_gets(s, 60);
     for (uint32_t k = 0; k < 60; k++) {
@@ -224,7 +215,7 @@ START_TEST(a_damaged_row_is_an_error_that_names_its_file_and_the_others_are_read
         stored_put(&table, k);
     stored_end(&table);
     chmod(table.files[0].path, 0600);
-    struct rowset *s = open_set(0);
+    struct rowset *s = stored_open(&table, 0);
     struct pool_slot *slot;
     FINE(rowset_pool_get(s, 0, &slot, &msg));
     uint64_t end = entry_file_footer(slot->file)->data_end;
@@ -232,7 +223,7 @@ START_TEST(a_damaged_row_is_an_error_that_names_its_file_and_the_others_are_read
     for (uint64_t at = sizeof(struct entry_header); at < end; at++) {
         int bad = 0;
         flip(table.files[0].path, (off_t)at);
-        s = open_set(0);
+        s = stored_open(&table, 0);
         for (uint32_t k = 0; k < 3; k++) {
             struct bytes wanted = { key, stored_key(&table, k, key) };
             int first = rowset_get(s, wanted, &row, &msg); /* by the file's index; then by the keymap */

@@ -28,15 +28,6 @@ static void teardown(void)
     stored_fini(&table);
 }
 
-static struct rowset *open_set(size_t memory)
-{
-    struct rowset_options opt = stored_options(&table, memory);
-    struct rowset *s;
-
-    FINE(rowset_open(&s, table.files, table.file_count, &opt, &msg));
-    return s;
-}
-
 static void commit_of(uint32_t from, uint32_t to, uint32_t step)
 {
     stored_begin(&table);
@@ -102,7 +93,7 @@ START_TEST(files_that_are_apart_are_scanned_without_their_indexes)
         stored_end(&table);
     }
     break_indexes();
-    struct rowset *s = open_set(0);
+    struct rowset *s = stored_open(&table, 0);
     FINE(rowset_prepare(s, &msg));
     check_scans(s);
     rowset_close(s);
@@ -115,7 +106,7 @@ START_TEST(a_base_is_not_looked_into_for_keys_behind_it)
     commit_of(8 * 100, 8 * 200, 8);
     stored_compact(&table, 2);
     commit_of(8 * 200, 8 * 300, 8);
-    struct rowset *s = open_set(0);
+    struct rowset *s = stored_open(&table, 0);
     struct entry_footer footer = footer_of(s->files[0].path);
     flip(s->files[0].path, (off_t)footer.keys_off);
     FINE(rowset_prepare(s, &msg));
@@ -123,7 +114,7 @@ START_TEST(a_base_is_not_looked_into_for_keys_behind_it)
     rowset_close(s);
 
     commit_of(0, 8, 8); /* a key of its first file */
-    s = open_set(0);
+    s = stored_open(&table, 0);
     ck_assert_int_eq(rowset_prepare(s, &msg), SKADE_EDAMAGED);
     ck_assert_ptr_nonnull(strstr(msg.text, s->files[0].path));
     rowset_close(s);
@@ -138,7 +129,7 @@ START_TEST(a_key_at_the_edge_of_two_files_is_found)
     commit_of(8 * 10, 8 * 21, 8);
     commit_of(8 * 20, 8 * 31, 8);
     commit_of(8 * 5, 8 * 11, 8);
-    struct rowset *s = open_set(0);
+    struct rowset *s = stored_open(&table, 0);
     FINE(rowset_prepare(s, &msg));
     ck_assert_uint_eq(s->dead.count, 2);
     check_scans(s);
@@ -153,7 +144,7 @@ START_TEST(keys_that_differ_behind_their_bounds_are_looked_for)
     commit_of(1, 10, 1);
     commit_of(20, 30, 1);
     commit_of(5, 6, 1);
-    struct rowset *s = open_set(0);
+    struct rowset *s = stored_open(&table, 0);
     FINE(rowset_prepare(s, &msg));
     ck_assert(s->files[0].meets && s->files[1].meets && s->files[2].meets);
     ck_assert_uint_eq(s->dead.count, 1);
@@ -171,7 +162,7 @@ START_TEST(a_key_that_is_twice_in_a_lonely_file_is_found)
     stored_put(&table, 8 * 25);
     stored_delete(&table, 8 * 26);
     stored_end(&table);
-    struct rowset *s = open_set(0);
+    struct rowset *s = stored_open(&table, 0);
     FINE(rowset_prepare(s, &msg));
     ck_assert(!s->files[0].meets && s->files[1].meets);
     ck_assert_uint_eq(s->dead.count, 2);
@@ -191,7 +182,7 @@ START_TEST(a_deletion_alone_reaches_the_file_that_has_its_key)
     stored_delete(&table, 8 * 9);
     stored_delete(&table, 8 * 29);
     stored_end(&table);
-    struct rowset *s = open_set(0);
+    struct rowset *s = stored_open(&table, 0);
     FINE(rowset_prepare(s, &msg));
     ck_assert_uint_eq(s->dead.count, 2);
     check_scans(s);
@@ -206,7 +197,7 @@ START_TEST(an_extended_set_looks_again)
 
     for (uint32_t i = 0; i < 6; i++)
         commit_of(80 * i, 80 * i + 80, 8);
-    s = open_set(0);
+    s = stored_open(&table, 0);
     FINE(rowset_prepare(s, &msg));
     ck_assert_uint_eq(s->dead.count, 0);
     commit_of(80, 88, 8);
@@ -262,7 +253,7 @@ static void random_commit(uint64_t *seed, uint32_t keys)
 
 static void check_all(uint32_t keys, size_t memory)
 {
-    struct rowset *s = open_set(memory);
+    struct rowset *s = stored_open(&table, memory);
 
     FINE(rowset_prepare(s, &msg));
     check_meetings(s);
@@ -297,7 +288,7 @@ START_TEST(a_flipped_bit_in_a_bound_is_damage)
     off_t footer = st.st_size - (off_t)sizeof(struct entry_footer);
     for (size_t at = offsetof(struct entry_footer, low); at < offsetof(struct entry_footer, check); at++) {
         flip(table.files[1].path, footer + (off_t)at);
-        struct rowset *s = open_set(0);
+        struct rowset *s = stored_open(&table, 0);
         ck_assert_int_eq(rowset_prepare(s, &msg), SKADE_EDAMAGED);
         ck_assert_ptr_nonnull(strstr(msg.text, table.files[1].path));
         rowset_close(s);
@@ -318,7 +309,7 @@ START_TEST(a_manifest_with_other_bounds_than_its_files_is_damage)
     FINE(manifest_write(fd, &m, &msg));
     manifest_fini(&m);
     close(fd);
-    struct rowset *s = open_set(0);
+    struct rowset *s = stored_open(&table, 0);
     struct rowset_cursor *c;
     struct row row;
     FINE(rowset_prepare(s, &msg));

@@ -247,6 +247,15 @@ struct rowset_options stored_options(const struct stored *t, size_t memory)
     };
 }
 
+struct rowset *stored_open(const struct stored *t, size_t memory)
+{
+    struct rowset_options opt = stored_options(t, memory);
+    struct rowset *s;
+
+    FINE(rowset_open(&s, t->files, t->file_count, &opt, &msg));
+    return s;
+}
+
 /* ---- a base -------------------------------------------------------------------------------------------- */
 
 static void write_row(struct stored *t, struct rows_writer *w, const struct stored_op *op)

@@ -94,4 +94,7 @@ void stored_check(const struct stored *t, struct rowset *s, uint32_t keys, unsig
 
 struct rowset_options stored_options(const struct stored *t, size_t memory);
 
+/* The set of all its files, not prepared yet; the caller closes it. */
+struct rowset *stored_open(const struct stored *t, size_t memory);
+
 #endif
