@@ -39,6 +39,12 @@ static inline void lifetime_prefetch(const struct lifetimes *l, uint32_t table)
         __builtin_prefetch(&l->rows[index]);
 }
 
+/* Is the table of ROW there just after event AT? */
+static inline bool lifetime_spans(const struct root_table *row, uint64_t at)
+{
+    return row->created_seq <= at && (row->dropped_seq == SEQ_MAX || row->dropped_seq > at);
+}
+
 /* The table's row, when it is there just after event AT. */
 static inline bool lifetime_row(const struct lifetimes *l, uint32_t table, struct root_table *ret)
 {
@@ -46,7 +52,7 @@ static inline bool lifetime_row(const struct lifetimes *l, uint32_t table, struc
     if (index >= l->count)
         return false;
     copy_once(ret, &l->rows[index], sizeof *ret);
-    return ret->created_seq <= l->at && (ret->dropped_seq == SEQ_MAX || ret->dropped_seq > l->at);
+    return lifetime_spans(ret, l->at);
 }
 
 /* Is there such a table? */

@@ -66,7 +66,7 @@ int fresh_begin(struct fresh *ret, const struct generation *g, uint64_t at)
 static int table_of(const struct fresh *f, uint32_t table, struct root_table *ret)
 {
     if (root_get_table(f->g->root, table, ret) == 1)
-        return ret->created_seq <= f->at && (ret->dropped_seq == SEQ_MAX || ret->dropped_seq > f->at);
+        return lifetime_spans(ret, f->at);
     *ret = (struct root_table){ .dropped_seq = SEQ_MAX };
     return tail_has_table(f->t, f->n, table);
 }
@@ -80,17 +80,13 @@ static int nothing(struct fresh_found *ret, int status)
     return ret->status = status;
 }
 
-/* What a commit in the tail is worth: as of one in the parts (generation.c). */
+/* What a commit in the tail is worth. */
 static int judge(const struct fresh *f, const struct root_table *row, struct fresh_found *ret)
 {
     ret->in_tail = true;
-    ret->retired_by = 0;
-    if (ret->hit.seq > row->watermark)
-        return ret->status = 1;
-    if (row->retired_by > f->at)
-        return ret->status = -EAGAIN;
-    ret->retired_by = row->retired_by;
-    return ret->status = SKADE_EEXPIRED;
+    ret->status = lifetime_judge(row, ret->hit.seq, f->at);
+    ret->retired_by = ret->status == SKADE_EEXPIRED ? row->retired_by : 0;
+    return ret->status;
 }
 
 /* A search of the tail about the table of ROW gave R. */
