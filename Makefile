@@ -176,8 +176,8 @@ check: ## install what is needed, build, run all tests
 check-run: $(PRODUCTS) $(TESTBIN) $(STRESS)
 	@tests/run.sh $B
 
-check-unit: $(TESTBIN) ## the Check suites alone (CK_RUN_SUITE=name for one)
-	$Q$(TESTBIN)
+check-unit: $(PRODUCTS) $(TESTBIN) ## the Check suites alone (T=name for those whose name contains it)
+	@tests/run.sh $B --suites-only $(T)
 
 check-system: ## the system tests alone (T=name for one)
 	@$(MAKE) --no-print-directory FAIL=1 check-system-run
@@ -208,9 +208,6 @@ docs: $B/docs/tables $B/skaded ## rewrite the generated parts of docs/ and conf/
 docs-check: $B/docs/tables $B/skaded
 	@docs/refresh.sh --check $B
 	@tests/acceptance.sh
-
-check-unit-counted: $(PRODUCTS) $(TESTBIN)
-	@tests/run.sh $B none
 
 # ---- fuzzing: clang's libFuzzer with AddressSanitizer and UndefinedBehaviorSanitizer ---------------------------------
 FUZZ_TIME ?= 60
@@ -279,7 +276,7 @@ dist: ## a source archive of HEAD
 	@mkdir -p build
 	git archive --prefix=skade-$(VERSION)/ -o build/skade-$(VERSION).tar.gz HEAD
 
-.PHONY: check-unit-counted fuzz fuzz-run format lint coverage install install-check dist demo demo-run docs docs-check all deps deps-bench deps-lint need-build check check-run check-unit check-system check-system-run stress \
+.PHONY: fuzz fuzz-run format lint coverage install install-check dist demo demo-run docs docs-check all deps deps-bench deps-lint need-build check check-run check-unit check-system check-system-run stress \
         stress-run asan ubsan tsan clean help
 
 clean: ## remove everything that was built

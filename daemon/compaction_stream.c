@@ -3,6 +3,7 @@
  * rest.  From there on it is a compaction like any other.
  */
 #include "compaction_internal.h"
+#include "failpoint.h"
 #include "indexer.h"
 #include "inflow.h"
 #include "stored_table.h"
@@ -66,13 +67,16 @@ static int take_record(struct inflow *in, const struct row_record *r)
 {
     struct stream *st = stream_of(in);
 
+    int result = FAILPOINT("compact.take");
+    if (result < 0)
+        return fail(&in->msg, result, "the survivors can't be taken: %s", error_text(result));
     if (atomic_load_explicit(&st->job->rewrite.cancelled, memory_order_relaxed))
         return fail(&in->msg, -ECANCELED, "the compaction was cancelled");
     if (r->flags & ROW_MORE)
         return take_piece(st, r);
     if (!(r->flags & ROW_TIMED) || (r->flags & ROW_DELETE))
         return fail(&in->msg, SKADE_EPROTOCOL, "survivors of a compaction have a time and are no deletions");
-    int result = open_out(st);
+    result = open_out(st);
     if (result == 0 && r->flags & ROW_GOES_ON)
         result = begin_long(st, r);
     else if (result == 0)

@@ -126,8 +126,9 @@ static void go_on(struct inflow *in)
 {
     struct session *s = in->session;
 
-    if (in->cancelled && !in->error)
-        in->error = fail(&in->msg, -ECANCELED, "it was given up");
+    if (in->cancelled && (!in->error || in->error == -ECANCELED))
+        in->error = in->stop_code ? fail(&in->msg, in->stop_code, "%s", in->stop_why)
+                                  : fail(&in->msg, -ECANCELED, "it was given up");
     if (in->error < 0) {
         inflow_tell(in);
         in->queue.len = 0;
@@ -222,10 +223,14 @@ void inflow_abort(struct session *s)
 
 void inflow_stop(struct inflow *in, int code, const char *why)
 {
-    if (!in->error && !in->working)
-        in->error = fail(&in->msg, code, "%s", why);
+    in->stop_code = code;
+    in->stop_why = why;
     in->cancelled = true;
-    if (!in->working && !in->ending)
+    if (in->working)
+        return;
+    if (!in->error)
+        in->error = fail(&in->msg, code, "%s", why);
+    if (!in->ending)
         give_up(in);
 }
 

@@ -41,6 +41,8 @@ struct inflow {
     bool ending;             /* END came */
     bool over;               /* ops->ended() has it */
     bool cancelled;
+    int stop_code; /* why, when we stopped it: a worker only sees that it is to end */
+    const char *stop_why;
     uint64_t rows_expected;
     struct wr queue; /* records that no worker has yet */
 
@@ -69,7 +71,7 @@ void inflow_abort(struct session *s); /* harmless when there is none; answered b
 /* The messages that came are looked at: go on with what they brought.  Harmless when there is no inflow. */
 void inflow_go(struct session *s);
 
-/* End it from our side: its session is told when it asks for the end, and the inflow is gone as soon as no worker has it. */
+/* End it from our side, for a reason that is WHY as long as the inflow lives: its session is told when it asks for the end, and the inflow is gone as soon as no worker has it. */
 void inflow_stop(struct inflow *in, int code, const char *why);
 
 /* Is so much queued that the session must not be read? */

@@ -374,8 +374,10 @@ static void listen_to(struct client *c)
 static struct uuid new_uuid(void)
 {
     struct uuid u;
-    uint64_t words[2] = { random_u64(&sim.random), random_u64(&sim.random) };
+    uint64_t words[2];
 
+    words[0] = random_u64(&sim.random);
+    words[1] = random_u64(&sim.random);
     memcpy(u.b, words, sizeof u.b);
     return u;
 }

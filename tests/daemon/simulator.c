@@ -205,12 +205,13 @@ static const struct {
     { "log.committed", "I" },   { "log.checkpoint", "N" }, { "rebuild.begin", "N" },
     { "publish.reserve", "N" }, { "publish.fill", "I" },   { "publish.link", "N" },
     { "publish.linked", "I" },  { "gc.measure", "I" },     { "gc.remove", "I" },
-    { "compact.begin", "I" },   { "compact.link", "N" },   { "compact.scanned", "I" },
-    { "store.mark", "N" },      { "store.link", "N" },     { "store.dirsync", "I" },
-    { "store.linked", "I" },    { "store.temp", "N" },     { "entries.write", "N" },
-    { "entries.fsync", "I" },   { "rows.write", "N" },     { "rows.fsync", "I" },
-    { "manifest.write", "N" },  { "manifest.fsync", "I" }, { "index.write", "N" },
-    { "index.fsync", "I" },     { "index.rename", "I" },   { "index.renamed", "I" },
+    { "compact.begin", "I" },   { "compact.take", "I" },   { "compact.link", "N" },
+    { "compact.scanned", "I" }, { "store.mark", "N" },     { "store.link", "N" },
+    { "store.dirsync", "I" },   { "store.linked", "I" },   { "store.temp", "N" },
+    { "entries.write", "N" },   { "entries.fsync", "I" },  { "rows.write", "N" },
+    { "rows.fsync", "I" },      { "manifest.write", "N" }, { "manifest.fsync", "I" },
+    { "index.write", "N" },     { "index.fsync", "I" },    { "index.rename", "I" },
+    { "index.renamed", "I" },
 };
 
 static int fault_at(const char *name)

@@ -762,6 +762,32 @@ START_TEST(a_callback_whose_table_is_dropped_is_not_waited_for)
 }
 END_TEST
 
+/* The worker that has a row of it in its hands only sees that it is to end: the caller still hears why. */
+START_TEST(a_callback_whose_table_is_dropped_while_a_worker_takes_its_rows_hears_so)
+{
+    if (!kit_has_failpoints())
+        return;
+
+    skade *s = kit_open();
+    skade_table t = kit_table(s, "t");
+    struct skade_compact_options o = options();
+    struct compactor c;
+    int seen = 0;
+
+    append_numbers(s, t, 0, 10);
+    o.prune = keep_all;
+    o.prune_arg = &seen;
+    kit_hold("compact.take");
+    start_compactor(&c, t, &o, "first");
+    kit_await("compact.take");
+    kit_ok(s, skade_drop(s, "t", NULL));
+    kit_let_go("compact.take");
+    end_compactor(&c);
+    ck_assert_int_eq(c.result, SKADE_ECONFLICT);
+    skade_close(s);
+}
+END_TEST
+
 START_TEST(a_callback_that_ends_it_changes_nothing)
 {
     skade *s = kit_open();
@@ -1075,6 +1101,7 @@ Suite *client_compact_suite(void)
         tcase_add_loop_test(real, bytes_before_and_after_are_those_on_disk, 0, 2);
         tcase_add_loop_test(real, a_compaction_that_came_to_nothing_leaves_no_directory, 0, 4);
         tcase_add_test(real, a_callback_whose_table_is_dropped_is_not_waited_for);
+        tcase_add_test(real, a_callback_whose_table_is_dropped_while_a_worker_takes_its_rows_hears_so);
         tcase_add_loop_test(real, a_callback_that_ends_it_changes_nothing, 0, 2);
         tcase_add_test(real, what_waits_to_be_removed_is_told_and_removed_on_demand);
         suite_add_tcase(suite, real);

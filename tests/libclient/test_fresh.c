@@ -251,6 +251,7 @@ START_TEST(parts_and_tail_together_say_what_happened)
 
     for (int i = 0; i < 300; i++) {
         uint32_t table = 1 + (uint32_t)random_below(&state, w->tables);
+        int64_t id = (int64_t)random_below(&state, 31), time_us = (int64_t)random_below(&state, 500);
         const struct event *e;
         snprintf(text, sizeof text, "s3://%d", i);
         switch (random_below(&state, 40)) {
@@ -271,13 +272,14 @@ START_TEST(parts_and_tail_together_say_what_happened)
             world_publish_behind(w);
             break;
         default:
-            world_commit(w, table, (int64_t)random_below(&state, 30), (int64_t)random_below(&state, 500),
-                         text);
+            world_commit(w, table, id % 30, time_us, text);
         }
         if (w->parts_count + 1 == WORLD_PARTS)
             break;
         table = 1 + (uint32_t)random_below(&state, w->tables + 1);
-        asks_right(w, s, table, (int64_t)random_below(&state, 31), (int64_t)random_below(&state, 500));
+        id = (int64_t)random_below(&state, 31);
+        time_us = (int64_t)random_below(&state, 500);
+        asks_right(w, s, table, id, time_us);
         struct bytes name = world_name(w, table, SEQ_MAX);
         if (name.len > 0)
             finds(s, name.data, world_find(w, name, SEQ_MAX));

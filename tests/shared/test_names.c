@@ -210,8 +210,8 @@ START_TEST(a_changed_name_is_another_name_or_none)
     for (int i = 0; i < 300000; i++) {
         char name[SHM_NAME_MAX], again[SHM_NAME_MAX];
         enum shm_kind kind = (enum shm_kind)random_below(&state, SHM_KIND_END);
-        uint64_t epoch, generation;
-        shm_name(name, &place, kind, random_u64(&state) | 1, random_u64(&state) | 1);
+        uint64_t epoch = random_u64(&state) | 1, generation = random_u64(&state) | 1;
+        shm_name(name, &place, kind, epoch, generation);
         size_t at = random_below(&state, strlen(name));
         if (i % 2)
             name[at] = "0a.glrtx"[random_below(&state, 8)];

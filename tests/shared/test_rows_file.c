@@ -267,12 +267,14 @@ static struct sample random_sample(uint64_t *random, uint64_t value_max)
     static const int64_t steps[] = { 0, 0, 0, 1, 1, -1, 1000000, -1000000, INT64_MIN, INT64_MAX };
     static const int64_t starts[] = { 0, -1, 1700000000000000, INT64_MIN, INT64_MAX };
     uint64_t time = (uint64_t)starts[random_below(random, ARRAY_SIZE(starts))];
-    struct sample s = { .flags = random_below(random, 3) ? ROW_KEYED : 0,
-                        .value_len = random_size(random, value_max),
-                        .time_us = (int64_t)(time + (uint64_t)steps[random_below(random, ARRAY_SIZE(steps))]),
-                        .seed = random_u64(random),
-                        .zeros = random_below(random, 4) == 0 };
+    struct sample s;
 
+    memset(&s, 0, sizeof s);
+    s.flags = random_below(random, 3) ? ROW_KEYED : 0;
+    s.value_len = random_size(random, value_max);
+    s.time_us = (int64_t)(time + (uint64_t)steps[random_below(random, ARRAY_SIZE(steps))]);
+    s.seed = random_u64(random);
+    s.zeros = random_below(random, 4) == 0;
     if (s.flags)
         s.key_len = random_size(random, ENTRY_KEY_MAX);
     return s;

@@ -305,9 +305,11 @@ static void random_event(struct maker *m, uint64_t *state, uint32_t tables, int6
     char text[64];
     uint32_t table = 1 + (uint32_t)random_below(state, tables);
 
+    int64_t id = (int64_t)random_below(state, (uint64_t)ids), time_us = (int64_t)random_below(state, 20);
+    uint32_t flags = (uint32_t)random_below(state, ALL_FLAGS + 1);
+
     snprintf(text, sizeof text, "s3://b/%llu", (unsigned long long)random_u64(state));
-    add(m, a_commit(table, (int64_t)random_below(state, (uint64_t)ids), (int64_t)random_below(state, 20),
-                    (uint32_t)random_below(state, ALL_FLAGS + 1), text));
+    add(m, a_commit(table, id, time_us, flags, text));
 }
 
 START_TEST(a_tail_says_what_its_events_say_at_every_count)
@@ -409,7 +411,9 @@ static struct maker *small(void)
 
     create(m, 1, "t.one");
     create(m, 2, "t.two");
-    for (int i = 0; i < 9; i++)
+    commit(m, 1, 2, "s3://one/2");
+    commit(m, 2, 3, "s3://two/3");
+    for (int i = 0; i < 7; i++)
         random_event(m, &state, 2, 4);
     tail_show(&m->writer);
     return m;

@@ -960,13 +960,12 @@ static struct skade_commit random_commit(struct world *w)
                                       SKADE_INTRODUCES | SKADE_WITH_SNAPSHOT,
                                       SKADE_MOVES_HEAD | SKADE_WITH_SNAPSHOT,
                                       SKADE_MOVES_HEAD };
-    struct skade_commit c = { .size = sizeof c,
-                              .table = random_table(w),
-                              .flags = flags[below(w, 6)],
-                              .snapshot = random_id(w),
-                              .has_time = !chance(w, 5),
-                              .location = keep_text(random_location(w)) };
+    struct skade_commit c = { .size = sizeof c, .table = random_table(w) };
 
+    c.flags = flags[below(w, 6)];
+    c.snapshot = random_id(w);
+    c.has_time = !chance(w, 5);
+    c.location = keep_text(random_location(w));
     if (c.has_time)
         c.time_us = random_time(w);
     if (!(c.flags & SKADE_WITH_SNAPSHOT))

@@ -22,7 +22,8 @@
 /* ck_assert() notes every call in a file; this one only a failure. */
 #define ALWAYS(condition) ((condition) ? (void)0 : ck_abort_msg("%s", #condition))
 
-/* Start with any value. */
+/* Start with any value.  Two draws in one expression come in an order that each compiler chooses: take a statement for
+ * each, or the test isn't the same test everywhere. */
 static inline uint64_t random_u64(uint64_t *state)
 {
     uint64_t z = *state += 0x9e3779b97f4a7c15ull;
