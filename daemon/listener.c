@@ -120,7 +120,7 @@ static const char *time_is_up(struct session *s, const struct config *config, ui
         return "it said no hello";
     if (session_stuck_ms(s) > (uint64_t)config->frame_timeout)
         return "it doesn't read its answers";
-    if (!s->watch.on && (!s->leases_count || s->inflow) && !s->inflight &&
+    if (!s->watch.on && (!s->leases_count || s->inflow) && !s->inflight && s->reading &&
         silence > (uint64_t)config->idle_timeout)
         return "it was silent too long";
     return NULL;

@@ -279,6 +279,8 @@ void session_resume(struct session *s)
     bool want = may_take_more(s);
     if (want && !s->reading) {
         s->reading = true;
+        s->heard_ms = world.now_ms(&s->server->loop); /* till now it couldn't be heard */
+        s->frame_began_ms = s->in_len ? s->heard_ms : 0;
         session_ref(s);
         take_frames(s); /* what came before the pause */
         session_flush(s);

@@ -39,7 +39,7 @@ struct session {
     bool reading;
     unsigned inflight; /* requests that will be answered later */
     uint64_t requests;
-    uint64_t heard_ms;       /* last complete frame */
+    uint64_t heard_ms;       /* last complete frame, or when we began to read again */
     uint64_t frame_began_ms; /* 0: no frame is begun */
 
     /* out */

@@ -69,3 +69,22 @@ echo "- a watch that is cancelled, and another on the same connection"
 ctl reindex >/dev/null
 for n in $(seq 20); do peer again; done
 stop
+
+echo "- one whose rows wait for a slow disk: the frame that is under way is late by our fault"
+start --frame-timeout 500ms --idle-timeout 1s
+ctl create shop.slow >/dev/null
+for n in $(seq 300); do printf 'k%d\t%0*d\n' "$n" $((20000 + n * 7)) "$n"; done >"$place/rows"
+for round in 1 2 3; do
+    closed=$(counter timeouts)
+    hold_at entries.write
+    ctl append shop.slow --format tsv <"$place/rows" >"$place/said" 2>&1 &
+    appender=$!
+    is_held entries.write
+    until=$(($(date +%s%N) + 2000000000)) # longer than either patience, as the daemon counts it
+    is_late() { ctl ping && [ "$(date +%s%N)" -gt $until ]; }
+    until_true is_late
+    let_go entries.write
+    wait $appender || fail "$(cat "$place/said")"
+    same "closed for their time" "$closed" "$(counter timeouts)"
+done
+stop
