@@ -187,15 +187,18 @@ static void broken(struct session *s, const char *why)
 }
 
 /* Serve the frames that are complete, as long as the session may take more. */
-static void take_frames(struct session *s)
+static void serve_frames(struct session *s)
 {
     size_t done = 0;
 
+    s->held = true;
     while (may_take_more(s)) {
         struct frame_header h;
         int64_t len = frame_length(s->in + done, s->in_len - done, WIRE_FRAME_MAX);
-        if (len == 0 || (len > 0 && (size_t)len > s->in_len - done))
+        if (len == 0 || (len > 0 && (size_t)len > s->in_len - done)) {
+            s->held = false;
             break;
+        }
         if (len < 0 || frame_check(s->in + done, (size_t)len, &h) < 0) {
             broken(s, len < 0 ? "a frame is longer than allowed" : "a frame's checksum is wrong");
             return;
@@ -216,13 +219,25 @@ static void take_frames(struct session *s)
     }
     if (s->closing)
         return;
-    inflow_go(s);
     if (done) {
         memmove(s->in, s->in + done, s->in_len - done);
         s->in_len -= done;
     }
     if (done || !s->in_len)
         s->frame_began_ms = s->in_len ? world.now_ms(&s->server->loop) : 0;
+}
+
+/* A worker that takes the rows that came makes room for more of them: then nobody else would come for what is held. */
+static void take_frames(struct session *s)
+{
+    s->taking = true;
+    do {
+        serve_frames(s);
+        if (!s->closing)
+            inflow_go(s);
+        session_flush(s);
+    } while (s->held && may_take_more(s));
+    s->taking = false;
 }
 
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
@@ -266,7 +281,6 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
     s->in_len += (size_t)n;
     session_ref(s);
     take_frames(s);
-    session_flush(s);
     session_resume(s);
     session_unref(s);
 }
@@ -274,7 +288,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 /* Read exactly while more may be taken. */
 void session_resume(struct session *s)
 {
-    if (s->closing || s->draining)
+    if (s->closing || s->draining || s->taking)
         return;
     bool want = may_take_more(s);
     if (want && !s->reading) {
@@ -283,7 +297,6 @@ void session_resume(struct session *s)
         s->frame_began_ms = s->in_len ? s->heard_ms : 0;
         session_ref(s);
         take_frames(s); /* what came before the pause */
-        session_flush(s);
         if (!s->closing && may_take_more(s))
             uv_read_start((uv_stream_t *)&s->pipe, on_alloc, on_read);
         else

@@ -37,6 +37,8 @@ struct session {
     uint8_t *in;
     size_t in_len, in_cap;
     bool reading;
+    bool taking;       /* frames are being served: whatever resumes it meanwhile need do nothing */
+    bool held;         /* frames may be complete that were not served, since it might take no more */
     unsigned inflight; /* requests that will be answered later */
     uint64_t requests;
     uint64_t heard_ms;       /* last complete frame, or when we began to read again */

@@ -5,7 +5,7 @@
  *
  *     A open                        a greeted connection
  *     A begin TABLE UUID            begin an append; UUID is any number but 0
- *     A row KEY VALUE               a row of it, or of the compaction
+ *     A row KEY VALUE [BYTES]       a row of it, or of the compaction; filled up with zeros to BYTES
  *     A end ROWS                    end the append
  *     A abort                       give the append or the compaction up
  *     A lease TABLE [SEQ]           lease the head, of now or as of event SEQ
@@ -77,15 +77,20 @@ static void say_begin(struct peer *p, const struct line *l)
 
 static void say_row(struct peer *p, const struct line *l)
 {
+    static const char zeros[1 << 20];
     struct bytes key = bytes_of(l->word[1]), value = bytes_of(l->word[2]);
+    size_t size = number(l, 3) > value.len ? number(l, 3) : value.len;
     struct wr record = { 0 };
 
+    if (size - value.len > sizeof zeros)
+        die("a row has at most 1 MiB here");
     wr_u8(&record, 1); /* it has a key */
     wr_u8(&record, 0);
     wr_u16(&record, (uint16_t)key.len);
-    wr_u32(&record, (uint32_t)value.len);
+    wr_u32(&record, (uint32_t)size);
     wr_bytes(&record, key.data, key.len);
     wr_bytes(&record, value.data, value.len);
+    wr_bytes(&record, zeros, size - value.len);
     wire_put_rows(frame_of(p), &(struct msg_rows){ .records = { (char *)record.data, record.len } });
     framed(p, WIRE_ROWS);
     wr_fini(&record);
