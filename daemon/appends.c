@@ -1,6 +1,6 @@
 #include "appends.h"
 
-#include "checksum.h"
+#include "content_sum.h"
 #include "compactions.h"
 #include "entry_writer.h"
 #include "indexer.h"
@@ -284,18 +284,13 @@ static int submit(struct append *a)
     return 0;
 }
 
-static int64_t hashed_snapshot(const struct append *a, uint64_t seed)
-{
-    return (int64_t)(checksum(a->uuid.b, sizeof a->uuid.b, seed) & INT64_MAX);
-}
-
 /* The same request with the same rows has the same id; another one, with all likelihood, another. */
 static int64_t make_snapshot(const struct append *a)
 {
-    int64_t id = hashed_snapshot(a, a->sum.content);
+    int64_t id = content_snapshot(&a->uuid, a->sum.content);
 
     while (id == 0 || !snapshot_is_free(a->in.server, a->table, id))
-        id = hashed_snapshot(a, (uint64_t)id + 1);
+        id = content_snapshot(&a->uuid, (uint64_t)id + 1);
     return id;
 }
 
@@ -331,7 +326,7 @@ static void answer_only(struct append *a, const struct msg_appended *m)
 
 static void answer_again(struct append *a, struct msg_appended *m)
 {
-    if (hashed_snapshot(a, a->sum.content) != m->snapshot) {
+    if (content_snapshot(&a->uuid, a->sum.content) != m->snapshot) {
         a->in.error = fail(&a->in.msg, SKADE_EINPUT,
                            "this uuid came before with other rows: make a new one for a new append");
         give_up(a);

@@ -4,10 +4,12 @@
  *     begin --> put, delete, rows in pieces --> commit         errors stay until the append is aborted
  *
  * The rows of an append exist in one place only, the daemon's unnamed file: when the connection breaks before the end
- * was sent, nothing was made.  When it breaks after that, the daemon is asked what became of the uuid.
+ * was sent, nothing was made.  When it breaks after that, the daemon is asked what became of the uuid.  A uuid that the
+ * caller chose may have come before with other rows, so the commit must be the one that these rows make.
  */
 #include "client.h"
 
+#include "content_sum.h"
 #include "fileuri.h"
 #include "rowstream.h"
 
@@ -82,12 +84,17 @@ static int begin(skade *s, skade_table table, const unsigned char *given)
 
     if (given)
         memcpy(m.uuid.b, given, sizeof m.uuid.b);
-    if (uuid_is_zero(&m.uuid))
+    bool chosen = !uuid_is_zero(&m.uuid);
+    if (!chosen)
         r = ask_uuid(s, &m.uuid);
     if (r == 0)
         r = upload_begin(s, &w);
     if (r < 0)
         return r;
+    if (chosen && !(s->upload.content = content_sum_make())) {
+        upload_close(s);
+        return fail(&s->msg, -ENOMEM, "no memory for an append");
+    }
     s->upload.table = table;
     s->upload.uuid = m.uuid;
     wire_put_append_begin(w, &m);
@@ -252,8 +259,22 @@ static int unknown(skade *s)
         s->socket_path);
 }
 
+/* SNAPSHOT is what these rows get; 0: the uuid is of our making, so no others came with it. */
+static int take_outcome(skade *s, const struct frame *f, int64_t snapshot, struct skade_appended *ret)
+{
+    struct skade_appended got;
+
+    int r = take_appended(s, f, &got);
+    if (r == 0 && snapshot && got.snapshot != snapshot)
+        return fail(&s->msg, SKADE_EINPUT,
+                    "this uuid came before with other rows: make a new one for a new append");
+    if (r == 0)
+        *ret = got;
+    return r;
+}
+
 /* The answer was lost: the daemon is asked as soon as it is back. */
-static int ask_outcome(skade *s, struct skade_appended *ret)
+static int ask_outcome(skade *s, int64_t snapshot, struct skade_appended *ret)
 {
     struct msg_append_ask m = { .table = s->upload.table, .uuid = s->upload.uuid };
     struct frame f;
@@ -265,7 +286,7 @@ static int ask_outcome(skade *s, struct skade_appended *ret)
         wire_put_append_ask(ask_begin(s), &m);
         int r = ask(s, ASK_READ, WIRE_APPEND_ASK, WIRE_APPENDED, &f);
         if (r == 0)
-            return take_appended(s, &f, ret);
+            return take_outcome(s, &f, snapshot, ret);
         if (r == SKADE_ENOSNAPSHOT && s->refusal.code == r)
             return verdict_before_end(s, STREAM_LOST);
         if (r == SKADE_EREPLACED)
@@ -276,9 +297,11 @@ static int ask_outcome(skade *s, struct skade_appended *ret)
 
 static int commit(skade *s, struct skade_appended *ret)
 {
+    const struct upload *u = &s->upload;
     bool ended = false, answered = false;
 
     int r = check_open(s, false);
+    int64_t snapshot = r == 0 && u->content ? content_snapshot(&u->uuid, content_sum_value(u->content)) : 0;
     if (r == 0)
         r = end_rows(s, &ended, &answered, ret);
     if (answered)
@@ -288,7 +311,7 @@ static int commit(skade *s, struct skade_appended *ret)
     if (answered || r == 0)
         return r;
     if (ended && r == STREAM_LOST)
-        return ask_outcome(s, ret);
+        return ask_outcome(s, snapshot, ret);
     if (ended && r == SKADE_ETIMEOUT)
         return unknown(s);
     return verdict_before_end(s, r);

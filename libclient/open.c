@@ -6,6 +6,8 @@
  */
 #include "client.h"
 
+#include "content_sum.h"
+
 #include <stdio.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -265,6 +267,7 @@ void skade_close(skade *s)
     gets_forget(s);
     stream_shrink(&s->stream);
     wr_fini(&s->out);
+    content_sum_free(s->upload.content);
     wr_fini(&s->upload.out);
     call_unmark_process(s);
     call_end(&c, 0);

@@ -9,6 +9,7 @@
  */
 #include "client.h"
 
+#include "content_sum.h"
 #include "rowstream.h"
 
 #include <assert.h>
@@ -188,6 +189,8 @@ void upload_forget(skade *s)
 
 void upload_close(skade *s)
 {
+    content_sum_free(s->upload.content);
+    s->upload.content = NULL;
     s->upload.open = false;
 }
 
@@ -233,6 +236,8 @@ int upload_row(skade *s, unsigned flags, struct bytes key)
     if (r < 0)
         return r;
     begin_record(&s->upload, flags, key, 0);
+    if (s->upload.content)
+        content_sum_row(s->upload.content, flags, key);
     s->upload.in_row = true;
     return 0;
 }
@@ -273,6 +278,8 @@ int upload_write(skade *s, const void *data, size_t len)
 {
     const char *next = data;
 
+    if (s->upload.content)
+        content_sum_piece(s->upload.content, data, len);
     while (len > 0) {
         size_t n = room(s);
         if (n == 0) {
@@ -295,6 +302,8 @@ int upload_write(skade *s, const void *data, size_t len)
 int upload_row_end(skade *s)
 {
     end_record(&s->upload, false);
+    if (s->upload.content)
+        content_sum_row_end(s->upload.content);
     s->upload.in_row = false;
     s->upload.rows++;
     return s->upload.out.error ? fail(&s->msg, -ENOMEM, "out of memory for rows") : 0;

@@ -1,5 +1,6 @@
 #include "entry_writer.h"
 #include "checksum.h"
+#include "content_sum.h"
 #include "key_range.h"
 #include "sealing.h"
 
@@ -116,11 +117,7 @@ int entry_piece(struct entry_writer *w, const void *data, size_t len, struct err
 /* What the row says, without where it stands: payload and key, then how long they are. */
 static void sum_content(struct entry_writer *w, uint64_t payload_len)
 {
-    struct {
-        uint64_t payload_len;
-        uint32_t key_len, flags;
-    } says = { payload_len, (uint32_t)w->key_len, w->flags };
-    w->content = checksum(&says, sizeof says, sealing_sum_end(&w->out, SUM_CONTENT));
+    w->content = content_sum_chain(sealing_sum_end(&w->out, SUM_CONTENT), payload_len, w->key_len, w->flags);
 }
 
 static int put_trailer(struct entry_writer *w, uint64_t payload_len, uint64_t hash, struct errmsg *msg)

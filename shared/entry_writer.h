@@ -31,9 +31,7 @@ struct entry_writer_options {
 
 struct entry_sum { /* what was written */
     uint64_t size, rows, keyed, deletes, raw_bytes;
-    uint64_t
-        content; /* checksum over what the rows say (keys, flags, payloads), not over where they stand: the same
-                         rows give the same, whatever the request was */
+    uint64_t content; /* what the rows say, not where they stand: content_sum.h */
     uint64_t footer_check;
 };
 

@@ -2,6 +2,7 @@
  * Rows in: what is committed is there whole, what isn't leaves nothing, and who isn't sure can ask again.
  */
 #include "client.h"
+#include "content_sum.h"
 #include "fake.h"
 #include "rows_kit.h"
 #include "rowstream.h"
@@ -541,6 +542,7 @@ struct script {
     struct uuid uuid, asked;
     uint64_t begun; /* request number of APPEND_BEGIN and the ROWS */
     uint64_t rows, bytes;
+    int64_t snapshot; /* of what was made; 0: any */
 };
 
 static enum fake_verdict answer_appended(struct fake *f, const struct frame_header *h, struct wr *out)
@@ -548,7 +550,9 @@ static enum fake_verdict answer_appended(struct fake *f, const struct frame_head
     const struct script *script = f->arg;
     size_t at = frame_begin(out);
 
-    wire_put_appended(out, &(struct msg_appended){ .seq = 9, .snapshot = 99, .rows = script->rows });
+    wire_put_appended(out, &(struct msg_appended){ .seq = 9,
+                                                   .snapshot = script->snapshot ? script->snapshot : 99,
+                                                   .rows = script->rows });
     frame_end(out, at, WIRE_APPENDED, 0, h->request);
     return FAKE_SENT;
 }
@@ -682,6 +686,45 @@ START_TEST(a_lost_answer_is_asked_for_by_the_uuid)
 }
 END_TEST
 
+/* The commit that the uuid names may be of other rows, which came before. */
+START_TEST(a_lost_answer_to_other_rows_with_the_same_uuid_is_no_success)
+{
+    static const unsigned char uuid[16] = "sixteen letters";
+    struct content_sum *sum = content_sum_make();
+    struct script script = { .lose = 3, .made = true };
+    struct fake *f = fake_start(one_table(), play, &script);
+    skade *s = world_open(f->world, 0);
+
+    content_sum_row(sum, ROW_KEYED, bytes_of("k"));
+    content_sum_piece(sum, "v", 1);
+    content_sum_row_end(sum);
+    memcpy(script.uuid.b, uuid, sizeof uuid);
+    script.snapshot = content_snapshot(&script.uuid, content_sum_value(sum));
+    for (int i = 0; i < 3; i++) {
+        struct skade_appended a = { .size = sizeof a };
+        kit_ok(s, skade_append_begin(s, 1, uuid));
+        if (i == 1) { /* the same row, otherwise told */
+            kit_ok(s, skade_append_open_row(s, "k", 1));
+            kit_ok(s, skade_append_write(s, "", 0));
+            kit_ok(s, skade_append_write(s, "v", 1));
+            kit_ok(s, skade_append_close_row(s));
+        } else {
+            kit_ok(s, skade_append_put(s, "k", 1, i == 0 ? "v" : "w", 1));
+        }
+        ck_assert_int_eq(skade_append_commit(s, &a), i < 2 ? 0 : SKADE_EINPUT);
+        if (i < 2)
+            ck_assert_int_eq(a.snapshot, script.snapshot);
+        else
+            ck_assert_ptr_nonnull(strstr(skade_errmsg(s), "other rows"));
+    }
+    kit_ok(s, skade_append_begin(s, 1, uuid)); /* one that is left open goes with its handle */
+    kit_ok(s, skade_append_put(s, "k", 1, "v", 1));
+    skade_close(s);
+    fake_stop(f);
+    content_sum_free(sum);
+}
+END_TEST
+
 static enum fake_verdict leave_at_end(struct fake *f, const struct frame_header *h, const uint8_t *payload,
                                       struct wr *out)
 {
@@ -809,6 +852,7 @@ Suite *client_append_suite(void)
     tcase_add_test(fake, a_small_append_is_one_message_of_rows_with_one_number);
     tcase_add_loop_test(fake, a_long_value_travels_in_pieces_that_fit, 0, 3);
     tcase_add_loop_test(fake, a_lost_answer_is_asked_for_by_the_uuid, 0, 2);
+    tcase_add_test(fake, a_lost_answer_to_other_rows_with_the_same_uuid_is_no_success);
     tcase_add_loop_test(fake, an_append_whose_daemon_is_gone_or_hung_is_unknown, 0, 2);
     tcase_add_loop_test(fake, a_connection_lost_before_the_end_made_nothing, 0, 2);
     tcase_add_test(fake, rows_that_were_not_sent_survive_the_connection);
