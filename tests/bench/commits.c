@@ -1,6 +1,6 @@
 /*
- * Commits by one program and by 64 at a time, next to what the disk takes for one durable write; and how soon new commits
- * are in the index that everybody has mapped.
+ * Commits by one program and by 64 at a time, next to what the disk takes for one durable write and what the processors
+ * take for as many questions that need no disk; and how soon new commits are in the index that everybody has mapped.
  */
 #include "bench.h"
 
@@ -72,23 +72,32 @@ static void commit_one(struct committer *c)
     check(skade_commit(c->s, &row, NULL, NULL), "commit", c->s);
 }
 
-static void *commit_until_stopped(void *arg)
+/* A question that the daemon answers at once: what a commit costs beside the log and the disk. */
+static void ping_one(struct committer *c)
+{
+    check(skade_ping(c->s), "ping", c->s);
+}
+
+static void (*do_one)(struct committer *c); /* set before the threads start */
+
+static void *go_on_until_stopped(void *arg)
 {
     struct committer *c = arg;
 
     for (c->in_time = 0; seconds() < until; c->in_time += seconds() < until)
-        commit_one(c);
+        do_one(c);
     return NULL;
 }
 
-/* Commits per second by the first N of C. */
-static double commit_rate(struct committer *c, int n)
+/* How often per second the first N of C do ONE. */
+static double rate_of(struct committer *c, int n, void (*one)(struct committer *c))
 {
     uint64_t sum = 0;
 
+    do_one = one;
     until = seconds() + SECONDS_EACH;
     for (int i = 0; i < n; i++) {
-        if (pthread_create(&c[i].thread, NULL, commit_until_stopped, &c[i]) != 0)
+        if (pthread_create(&c[i].thread, NULL, go_on_until_stopped, &c[i]) != 0)
             die("no thread");
     }
     for (int i = 0; i < n; i++) {
@@ -125,7 +134,7 @@ static const int crowds[] = { 1, 4, 16, COMMITTERS };
 #define CROWDS ARRAY_SIZE(crowds)
 
 struct commit_rates {
-    double disk[REPS_MAX], syncs[REPS_MAX];
+    double disk[REPS_MAX], syncs[REPS_MAX], pings[REPS_MAX];
     double skade[CROWDS][REPS_MAX], sqlite[CROWDS][REPS_MAX];
 };
 
@@ -134,8 +143,9 @@ static void measure_commits(struct committer *c, struct writers *w, int rep, str
     end_if_interrupted();
     r->disk[rep] = disk_rate();
     r->syncs[rep] = syncs_per_commit(c);
+    r->pings[rep] = rate_of(c, COMMITTERS, ping_one);
     for (size_t i = 0; i < CROWDS; i++) {
-        r->skade[i][rep] = commit_rate(c, crowds[i]);
+        r->skade[i][rep] = rate_of(c, crowds[i], commit_one);
         r->sqlite[i][rep] = writers_rate(w, (uint32_t)crowds[i], SECONDS_EACH);
     }
 }
@@ -162,6 +172,9 @@ static void report_commits(const struct commit_rates *r, int reps)
         report_point("commits_by_committers", "skade", ROW_OURS, crowds[i], measure_of(r->skade[i], reps));
         report_point("commits_by_committers", "SQLite", ROW_PEER, crowds[i], measure_of(r->sqlite[i], reps));
     }
+    report_figure("commits", "pings_64", measure_of(r->pings, reps), "per_second", ROW_LIMIT);
+    report_figure("commits", "pings_64_by_sqlite_64", ratio_of(r->pings, r->sqlite[CROWDS - 1], reps),
+                  "times", ROW_LIMIT);
     report_figure("commits", "commit_by_page_write", ratio_of(r->disk, r->skade[0], reps), "times", ROW_OURS);
     report_mark("commits", "committers_64", 10 * measure_of(r->skade[0], reps).median);
     report_mark("commits", "committers_64", 10 * measure_of(r->sqlite[CROWDS - 1], reps).median);

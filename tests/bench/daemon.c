@@ -217,9 +217,11 @@ void daemon_start(const char *sync)
 
 void daemon_forget_index(void)
 {
-    char path[320];
+    char path[400];
 
-    snprintf(path, sizeof path, "%s/index", data_dir);
+    snprintf(path, sizeof path, "%s/%s/index", data_dir, instance);
+    if (access(path, F_OK) < 0)
+        die("the daemon left no index file in %s", path);
     remove_tree(path);
 }
 

@@ -189,9 +189,10 @@ static double run_syncs(void)
     static char bytes[FILE_BYTES];
     char path[512], name[32];
 
-    snprintf(path, sizeof path, "%s/syncs", place_folder());
+    snprintf(path, sizeof path, "%s/fsyncs", place_folder());
     mkdir(path, 0700);
     int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    must(dir, "open a folder");
     int log = openat(dir, "log", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     must(log, "make a file");
     for (int i = 0; i < 64; i++)
