@@ -88,10 +88,11 @@ static int look_at(struct rowset *s, const struct where *at, struct bytes key, u
 static int look_into(struct rowset *s, size_t i, struct bytes key, uint64_t hash, struct row *ret,
                      struct errmsg *msg)
 {
+    const struct data_file *d = &s->files[i];
     struct entry_index x;
     struct pool_slot *slot;
 
-    if (s->files[i].known && s->files[i].keyed == 0)
+    if (d->known && (d->keyed == 0 || (d->keys && !key_span_may_have(d->keys, key))))
         return 0;
     int r = rowset_pool_get(s, i, &slot, msg);
     if (r == 0)
@@ -123,6 +124,8 @@ static int take_in(struct rowset *s, size_t i, struct errmsg *msg)
     int r = rowset_pool_get(s, i, &slot, msg);
     if (r == 0)
         r = entry_file_index(slot->file, &index, msg);
+    if (r == 0)
+        near_make_way(s, keymap_needs(&s->keymap, index.count));
     if (r == 0 && keymap_add(&s->keymap, (uint32_t)i, d->size, unit_of(d), &index) < 0)
         r = fail(msg, -ENOMEM, "no memory to note where keys are");
     return r;

@@ -83,6 +83,9 @@ int key_span_make(struct key_span **ret, const struct key_bound *low, const stru
 
 bool key_span_says(const struct key_span *s, const struct key_bound *low, const struct key_bound *high);
 
+/* May KEY lie there? */
+bool key_span_may_have(const struct key_span *s, struct bytes key);
+
 /* Are all keys in A before all in B? */
 bool key_span_before(const struct key_span *a, const struct key_span *b);
 
@@ -130,13 +133,15 @@ struct keymap {
     struct keymap_slot *slots;
     uint64_t capacity, used, seed; /* CAPACITY is a power of two, or 0 */
     unsigned shift;
-    size_t limit;       /* bytes */
+    size_t limit;       /* bytes of the slots; while they grow half as many more are there */
     uint64_t *unlisted; /* a bit for each file that wasn't taken in */
     size_t unlisted_words;
 };
 
 void keymap_fini(struct keymap *m);
 size_t keymap_bytes(const struct keymap *m);
+/* The most that it takes while COUNT keys more are taken in. */
+size_t keymap_needs(const struct keymap *m, uint64_t count);
 
 /* Take in the keys of FILE, whose places are less than SIZE and multiples of UNIT.  One that doesn't fit is noted as such.
  * 0 or -ENOMEM. */
@@ -173,6 +178,7 @@ struct near_file {
     struct near_item *whole; /* NULL: it isn't near */
     struct near_item **blocks;
     uint64_t blocks_count;
+    uint32_t rows_alone; /* read since it was near last, or when there was room */
 };
 
 /* What is in memory. */
@@ -190,6 +196,9 @@ void near_fini(struct near *n);
 /* Lent until the next rowset_bring_...(); NULL: it isn't near. */
 struct near_item *near_whole(const struct near *n, size_t i);
 struct near_item *near_block(const struct near *n, size_t i, uint64_t number);
+
+/* Give up what stands in the way of a keymap of KEYMAP bytes. */
+void near_make_way(struct rowset *s, size_t keymap);
 
 /* Bring the .entries file I, or a block of the .rows file I, which isn't near, into memory, if that can be.  0 in any case,
  * or negative when it can't be read. */

@@ -89,18 +89,37 @@ static uint64_t make_seed(const void *somewhere)
     return seed;
 }
 
-/* Room for COUNT more, three quarters full at most.  -ENOMEM: beyond the limit, or the system has none. */
-static int make_room(struct keymap *m, uint64_t count)
+/* Slots for COUNT more, three quarters full at most. */
+static uint64_t capacity_for(const struct keymap *m, uint64_t count)
 {
     uint64_t capacity = m->capacity ? m->capacity : CAPACITY_MIN;
 
     while (m->used + count > capacity / 4 * 3)
         capacity *= 2;
+    return capacity;
+}
+
+static bool may_have(const struct keymap *m, uint64_t count)
+{
+    return count <= m->limit / sizeof(struct keymap_slot) &&
+           bytes_of_slots(capacity_for(m, count)) <= m->limit;
+}
+
+size_t keymap_needs(const struct keymap *m, uint64_t count)
+{
+    if (count == 0 || !may_have(m, count) || capacity_for(m, count) == m->capacity)
+        return keymap_bytes(m);
+    return keymap_bytes(m) + bytes_of_slots(capacity_for(m, count));
+}
+
+/* Room for COUNT more.  -ENOMEM: beyond the limit, or the system has none. */
+static int make_room(struct keymap *m, uint64_t count)
+{
+    if (!may_have(m, count))
+        return -ENOMEM;
+    uint64_t capacity = capacity_for(m, count);
     if (capacity == m->capacity)
         return 0;
-    /* Old and new ones are there at a time. */
-    if (bytes_of_slots(capacity) + bytes_of_slots(m->capacity) > m->limit)
-        return -ENOMEM;
     struct keymap_slot *slots = make_slots(capacity);
     if (!slots)
         return -ENOMEM;
@@ -168,8 +187,7 @@ int keymap_add(struct keymap *m, uint32_t file, uint64_t size, unsigned unit, co
 {
     if (index->count == 0)
         return 0;
-    if (file >= (1u << FILE_BITS) - 1 || size / unit >= 1ull << PLACE_BITS ||
-        index->count > m->limit / sizeof(struct keymap_slot) || make_room(m, index->count) < 0)
+    if (file >= (1u << FILE_BITS) - 1 || size / unit >= 1ull << PLACE_BITS || make_room(m, index->count) < 0)
         return add_unlisted(m, file);
     for (uint64_t i = 0; i < index->count; i++)
         put(m, index->hashes[i], pack(file, index->places[i] / unit));

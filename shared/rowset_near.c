@@ -5,8 +5,9 @@
  *
  * What a get comes to is brought near if the budget has room.  It is read and not mapped: a disk that fails later is then
  * an error, not SIGBUS, and no look costs a fault.  When there is no room a hand goes round: a chunk that was asked for
- * since it came by last stays this time, and the get reads its row alone; one that wasn't goes.  So what is asked for often
- * stays, and what is asked for once costs no more than before.
+ * since it came by last stays this time, and the get reads its row alone; one that wasn't goes.  A file that would send
+ * others away comes only when so many rows were read from it alone that reading it whole costs no more than they did: so
+ * what is asked for often stays, and a table larger than the budget costs at most twice what it would without one.
  *
  * Chunks are as large as the processor's large pages when the budget has many of them: each look goes to another page.
  */
@@ -19,6 +20,7 @@
 #define SHARE 8      /* what takes more than this part of the budget is one of few */
 #define CHUNKS_MIN 8 /* so many large ones at least, or they are as large as what is in them */
 #define HUGE ((size_t)2 << 20)
+#define ROW_ALONE 4096 /* bytes of a file that are read whole in about the time that one row takes alone */
 
 static void chunk_free(struct near_chunk *c)
 {
@@ -99,10 +101,9 @@ static bool make_room(struct rowset *s, size_t size)
     return n->used + size <= limit;
 }
 
-/* The keymap grew at our cost. */
-static void keep_limit(struct rowset *s)
+void near_make_way(struct rowset *s, size_t keymap)
 {
-    while (s->near.count > 0 && s->near.used > limit_of(s))
+    while (s->near.count > 0 && s->near.used + keymap > s->memory)
         give_up(&s->near, s->near.count - 1);
 }
 
@@ -122,6 +123,13 @@ static bool fits(const struct near *n, size_t bytes)
 static bool has_room(struct rowset *s, size_t bytes)
 {
     return bytes <= s->memory / SHARE && (fits(&s->near, bytes) || make_room(s, chunk_size(s, bytes)));
+}
+
+/* The same without giving anything up. */
+static bool has_free_room(const struct rowset *s, size_t bytes)
+{
+    return bytes <= s->memory / SHARE &&
+           (fits(&s->near, bytes) || s->near.used + chunk_size(s, bytes) <= limit_of(s));
 }
 
 static int add_chunk(struct near *n, size_t size)
@@ -200,11 +208,24 @@ static void settle(struct near *n, struct near_item *item)
 
 /* ---- bringing ------------------------------------------------------------------------------------------ */
 
+/* Has file I earned its place?  One more row of it is asked for. */
+static bool is_worth_room(struct rowset *s, size_t i, size_t bytes)
+{
+    struct near_file *f = &s->near.files[i];
+
+    if (!has_free_room(s, bytes) && ++f->rows_alone < bytes / ROW_ALONE)
+        return false;
+    f->rows_alone = 0;
+    return true;
+}
+
 static int bring_whole(struct rowset *s, size_t i, struct entry_file *f, struct errmsg *msg)
 {
     size_t bytes = align_up(entry_file_footer(f)->data_end, CACHE_LINE);
-    struct near_item *item = has_room(s, bytes) ? make_item(s, i, bytes) : NULL;
 
+    if (reserve_file(&s->near, i) < 0 || !is_worth_room(s, i, bytes))
+        return 0;
+    struct near_item *item = has_room(s, bytes) ? make_item(s, i, bytes) : NULL;
     if (!item)
         return 0;
     int r = entry_file_bytes(f, memory_of(item), &item->whole, msg);
@@ -220,7 +241,6 @@ int rowset_bring_near(struct rowset *s, size_t i, struct errmsg *msg)
 {
     struct pool_slot *slot;
 
-    keep_limit(s);
     int r = rowset_pool_get(s, i, &slot, msg);
     return r < 0 ? r : bring_whole(s, i, slot->file, msg);
 }
@@ -259,7 +279,6 @@ int rowset_bring_block_near(struct rowset *s, size_t i, uint64_t number, struct 
     struct entry_block *block = NULL;
     struct pool_slot *slot;
 
-    keep_limit(s);
     if (!has_room(s, s->near.block_bytes))
         return 0;
     int r = rowset_pool_get(s, i, &slot, msg);

@@ -45,6 +45,14 @@ bool key_span_says(const struct key_span *s, const struct key_bound *low, const 
            memcmp(s->bytes + low->len, high->bytes, high->len) == 0;
 }
 
+bool key_span_may_have(const struct key_span *s, struct bytes key)
+{
+    size_t len = key.len < KEY_BOUND_MAX ? key.len : KEY_BOUND_MAX;
+
+    return key_bytes_compare(key.data, len, s->bytes, s->low_len) >= 0 &&
+           key_bytes_compare(key.data, len, s->bytes + s->low_len, s->high_len) <= 0;
+}
+
 static int compare_lows(const struct key_span *a, const struct key_span *b)
 {
     return key_bytes_compare(a->bytes, a->low_len, b->bytes, b->low_len);

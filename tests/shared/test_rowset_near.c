@@ -85,6 +85,31 @@ START_TEST(gets_are_right_in_any_budget_and_keep_it)
 }
 END_TEST
 
+/* 1000 keys want 2048 slots of 16 bytes, which is half of the budget; what they grow from is gone by then. */
+START_TEST(a_keymap_may_have_its_half_of_the_budget)
+{
+    size_t memory = 2 * 2048 * sizeof(struct keymap_slot);
+    struct row row;
+    char key[STORED_KEY_MAX];
+
+    table.value_max = 20;
+    for (uint32_t k = 0; k < 1000; k++) {
+        if (k % 100 == 0)
+            stored_begin(&table);
+        stored_put(&table, k);
+        if (k % 100 == 99)
+            stored_end(&table);
+    }
+    struct rowset *s = stored_open(&table, memory);
+    for (uint32_t k = 1000; k-- > 0;) {
+        ck_assert_int_eq(rowset_get(s, (struct bytes){ key, stored_key(&table, k, key) }, &row, &msg), 1);
+        ck_assert_uint_le(keymap_bytes(&s->keymap) + s->near.used, memory);
+    }
+    ck_assert_ptr_null(s->keymap.unlisted);
+    rowset_close(s);
+}
+END_TEST
+
 START_TEST(files_come_near_and_go_when_others_are_asked_for)
 {
     struct row row;
@@ -253,6 +278,7 @@ Suite *rowset_near_suite(void)
     tcase_set_timeout(c, 60);
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_loop_test(c, gets_are_right_in_any_budget_and_keep_it, 0, ARRAY_SIZE(budgets));
+    tcase_add_test(c, a_keymap_may_have_its_half_of_the_budget);
     tcase_add_test(c, files_come_near_and_go_when_others_are_asked_for);
     tcase_add_test(c, versions_of_a_key_take_one_slot);
     tcase_add_loop_test(c, keys_with_the_same_hash_are_told_apart, 0, 4);
