@@ -152,9 +152,8 @@ struct upload {
     uint64_t serial; /* of that connection */
     uint64_t number; /* of the request that all its pieces are */
     uint64_t rows;
-    struct content_sum
-        *content;    /* of an append whose uuid the caller chose: what came with it before is unknown */
-    struct uuid log; /* that the table belongs to */
+    struct content_sum *content; /* taken when the caller chose the uuid: it may have come before */
+    struct uuid log;             /* that the table belongs to */
     uint32_t table;
     struct uuid uuid;
     struct wr out;    /* frames that are filled and not sent; the last is a ROWS message in the making */

@@ -378,8 +378,8 @@ SKADE_API int skade_expire_snapshot(skade *s, skade_table table, int64_t id, uin
 
 /* Begin.  UUID (16 bytes, NULL: the library makes one): the same again with the same rows gets the first
  * answer, also when the table was dropped since; if the first is still under way, what comes of that is waited
- * for; with other rows the commit gets SKADE_EINPUT.  SKADE_ENOTABLE, SKADE_EKIND (an external table takes commits, not rows), ... may also come from
- * a later call: nothing is waited for here. */
+ * for; with other rows the commit gets SKADE_EINPUT.  SKADE_ENOTABLE, SKADE_EKIND (an external table takes
+ * commits, not rows), ... may also come from a later call: nothing is waited for here. */
 SKADE_API int skade_append_begin(skade *s, skade_table table, const unsigned char *uuid);
 
 /* A row.  KEY NULL: without a key.  SKADE_EINPUT: the key is too long. */

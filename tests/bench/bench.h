@@ -25,6 +25,7 @@
 
 #include <skade.h>
 
+#include "synthetic.h"
 #include "util.h"
 
 #include <stdio.h>
@@ -288,6 +289,16 @@ uint64_t client_counter(skade *s, const char *name);
 struct lone_part;
 struct lone_part *lone_part_open_largest(skade *s);         /* the daemon's */
 struct lone_part *lone_part_build(const struct history *h); /* one in this process */
+size_t lone_part_size(const struct lone_part *p);
+/* The same in two steps: the commits of a history, as the daemon has them, and the part that they become. */
+struct commits {
+    struct event *events;
+    const struct event **list;
+    char (*texts)[SYNTHETIC_LOCATION_MAX];
+};
+struct commits commits_make(const struct history *h);
+void commits_free(struct commits *c);
+struct lone_part *lone_part_of(const struct history *h, const struct commits *c);
 void lone_part_close(struct lone_part *p);
 void part_single(void *p, const struct question *q, size_t n);
 void part_tree(void *p, const struct question *q, size_t n);
@@ -349,6 +360,8 @@ void stage_commits(int reps);
 void stage_tables(int reps);
 void stage_tail(int reps);
 /* N snapshots: a start from the index file, and from the log. */
+void stage_rebuild(int reps);
+void stage_build(uint64_t n, const char *size, int reps);
 void stage_start(uint64_t n, const char *size, int reps);
 void stage_rest(int reps);
 void stage_pages(int reps);

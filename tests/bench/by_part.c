@@ -80,12 +80,6 @@ static void *map_private(size_t size)
     return memory;
 }
 
-struct commits {
-    struct event *events;
-    const struct event **list;
-    char (*texts)[SYNTHETIC_LOCATION_MAX];
-};
-
 static void make_event(const struct history *h, uint32_t table, uint32_t version, struct event *e, char *text)
 {
     int len = synthetic_location(text, table, version);
@@ -99,7 +93,7 @@ static void make_event(const struct history *h, uint32_t table, uint32_t version
                          .text = { text, (size_t)len } };
 }
 
-static struct commits make_commits(const struct history *h)
+struct commits commits_make(const struct history *h)
 {
     uint64_t total = history_rows(h), n = 0;
     struct commits c = { .events = allocate(total * sizeof *c.events),
@@ -114,24 +108,41 @@ static struct commits make_commits(const struct history *h)
     return c;
 }
 
-struct lone_part *lone_part_build(const struct history *h)
+void commits_free(struct commits *c)
 {
-    struct commits c = make_commits(h);
+    free(c->events);
+    free(c->list);
+    free(c->texts);
+}
+
+struct lone_part *lone_part_of(const struct history *h, const struct commits *c)
+{
     struct part_info info = { .seed = 99,
                               .from_seq = h->first_seq - 1,
                               .to_seq = h->first_seq - 1 + history_rows(h) };
     struct lone_part *p = allocate(sizeof *p);
     struct part_plan *plan;
 
-    check(part_plan_rows(&plan, &info, c.list, history_rows(h)), "plan of a part", NULL);
+    check(part_plan_rows(&plan, &info, c->list, history_rows(h)), "plan of a part", NULL);
     size_t size = part_plan_size(plan);
     p->memory = map_private(size);
     check(part_plan_fill(plan, p->memory, size), "fill of a part", NULL);
     part_plan_free(plan);
-    free(c.events);
-    free(c.list);
-    free(c.texts);
     return open_part(p, p->memory, size);
+}
+
+struct lone_part *lone_part_build(const struct history *h)
+{
+    struct commits c = commits_make(h);
+    struct lone_part *p = lone_part_of(h, &c);
+
+    commits_free(&c);
+    return p;
+}
+
+size_t lone_part_size(const struct lone_part *p)
+{
+    return p->size;
 }
 
 void lone_part_close(struct lone_part *p)

@@ -188,6 +188,19 @@ static void clients(uint64_t n, int reps)
     daemon_stop();
 }
 
+static void build(uint64_t n, int reps)
+{
+    stage_build(1000000, size_name(1000000), reps);
+    if (n)
+        stage_build(n, size_name(n), reps);
+}
+
+static void rebuild(uint64_t n, int reps)
+{
+    (void)n;
+    stage_rebuild(reps < 7 ? reps : 7);
+}
+
 static void start(uint64_t n, int reps)
 {
     uint64_t rows = n ? n : 1000000;
@@ -232,7 +245,8 @@ static const struct stage {
     { "lookups", lookups }, { "distributions", distributions },
     { "clients", clients }, { "history", history },
     { "commits", commits }, { "tables", tables },
-    { "tail", tail },       { "start", start },
+    { "tail", tail },       { "build", build },
+    { "rebuild", rebuild }, { "start", start },
     { "rest", rest },       { "appends", appends },
     { "gets", gets },
 };
