@@ -1030,9 +1030,13 @@ static int learn_time(void *arg, const struct skade_event *e)
 static void learn_times(struct world *w, uint64_t first)
 {
     uint64_t count = w->model.seq - first + 1;
+    int64_t r;
 
-    if (skade_commits_since(w->handle[SOCKET], first - 1, count, learn_time, &w->model) != (int64_t)count)
-        die_of(w->handle[SOCKET], "commits_since", 0);
+    do /* it may die at a place that comes after the answer */
+        r = skade_commits_since(w->handle[SOCKET], first - 1, count, learn_time, &w->model);
+    while (r < 0 && w->crashing && is_away((int)r));
+    if (r != (int64_t)count)
+        die_of(w->handle[SOCKET], "commits_since", (int)r);
 }
 
 static void check_conflict(struct world *w, uint32_t table, const struct skade_answer *head)
