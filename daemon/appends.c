@@ -1,7 +1,7 @@
 #include "appends.h"
 
-#include "content_sum.h"
 #include "compactions.h"
+#include "content_sum.h"
 #include "entry_writer.h"
 #include "indexer.h"
 #include "inflow.h"

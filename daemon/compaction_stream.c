@@ -66,8 +66,8 @@ static int take_piece(struct stream *st, const struct row_record *r)
 static int take_record(struct inflow *in, const struct row_record *r)
 {
     struct stream *st = stream_of(in);
-
     int result = FAILPOINT("compact.take");
+
     if (result < 0)
         return fail(&in->msg, result, "the survivors can't be taken: %s", error_text(result));
     if (atomic_load_explicit(&st->job->rewrite.cancelled, memory_order_relaxed))

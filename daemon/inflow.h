@@ -71,7 +71,8 @@ void inflow_abort(struct session *s); /* harmless when there is none; answered b
 /* The messages that came are looked at: go on with what they brought.  Harmless when there is no inflow. */
 void inflow_go(struct session *s);
 
-/* End it from our side, for a reason that is WHY as long as the inflow lives: its session is told when it asks for the end, and the inflow is gone as soon as no worker has it. */
+/* End it from our side: its session is told CODE and WHY (a constant) when it asks for the end, and the
+ * inflow is gone as soon as no worker has it. */
 void inflow_stop(struct inflow *in, int code, const char *why);
 
 /* Is so much queued that the session must not be read? */

@@ -20,7 +20,7 @@
 #define SHARE 8      /* what takes more than this part of the budget is one of few */
 #define CHUNKS_MIN 8 /* so many large ones at least, or they are as large as what is in them */
 #define HUGE ((size_t)2 << 20)
-#define ROW_ALONE 4096 /* bytes of a file that are read whole in about the time that one row takes alone */
+#define ROW_ALONE 4096 /* bytes that are surely read in the time that a row alone takes, its file opened */
 
 static void chunk_free(struct near_chunk *c)
 {

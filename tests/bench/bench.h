@@ -140,6 +140,8 @@ struct measure {
     double spread;
 };
 struct measure measure_of(const double *samples, int n);
+/* Of what OVER is by UNDER, repetition by repetition. */
+struct measure measure_ratio(const double *over, const double *under, int n);
 struct measure row_ns(const struct rows *rows, const char *name);
 /* Row OVER divided by row UNDER times FACTOR, inside each repetition.  Both must be there. */
 struct measure row_ratio(const struct rows *rows, const char *over, const char *under, double factor);

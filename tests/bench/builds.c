@@ -88,15 +88,6 @@ static double time_write(size_t size)
     return ns;
 }
 
-static struct measure ratio_of(const double *over, const double *under, int reps)
-{
-    double ratio[REPS_MAX];
-
-    for (int i = 0; i < reps; i++)
-        ratio[i] = over[i] / under[i];
-    return measure_of(ratio, reps);
-}
-
 static struct measure ms_of(const double *ns, int reps)
 {
     double ms[REPS_MAX];
@@ -123,9 +114,9 @@ static void report_builds(const struct times *t, uint64_t n, const char *size, i
     report_figure(group, "rows to key tree", ms_of(t->tree, reps), "ms", ROW_OURS);
     report_figure(group, "commits to index", ms_of(t->index, reps), "ms", ROW_OURS);
     report_figure(group, "write its bytes", ms_of(t->write, reps), "ms", ROW_LIMIT);
-    judge("build_tree_qsort", size, AT_LEAST, n >= LARGE ? 7 : 6, ratio_of(t->sort, t->tree, reps));
-    judge("build_index_qsort", size, AT_LEAST, 1, ratio_of(t->sort, t->index, reps));
-    judge("build_index_write", size, AT_MOST, 3, ratio_of(t->index, t->write, reps));
+    judge("build_tree_qsort", size, AT_LEAST, n >= LARGE ? 7 : 6, measure_ratio(t->sort, t->tree, reps));
+    judge("build_index_qsort", size, AT_LEAST, 1, measure_ratio(t->sort, t->index, reps));
+    judge("build_index_write", size, AT_MOST, 3, measure_ratio(t->index, t->write, reps));
 }
 
 void stage_build(uint64_t n, const char *size, int reps)

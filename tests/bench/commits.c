@@ -150,15 +150,6 @@ static void measure_commits(struct committer *c, struct writers *w, int rep, str
     }
 }
 
-static struct measure ratio_of(const double *over, const double *under, int reps)
-{
-    double ratio[REPS_MAX];
-
-    for (int rep = 0; rep < reps; rep++)
-        ratio[rep] = over[rep] / under[rep];
-    return measure_of(ratio, reps);
-}
-
 static void report_commits(const struct commit_rates *r, int reps)
 {
     char name[48];
@@ -173,9 +164,10 @@ static void report_commits(const struct commit_rates *r, int reps)
         report_point("commits_by_committers", "SQLite", ROW_PEER, crowds[i], measure_of(r->sqlite[i], reps));
     }
     report_figure("commits", "pings_64", measure_of(r->pings, reps), "per_second", ROW_LIMIT);
-    report_figure("commits", "pings_64_by_sqlite_64", ratio_of(r->pings, r->sqlite[CROWDS - 1], reps),
+    report_figure("commits", "pings_64_by_sqlite_64", measure_ratio(r->pings, r->sqlite[CROWDS - 1], reps),
                   "times", ROW_LIMIT);
-    report_figure("commits", "commit_by_page_write", ratio_of(r->disk, r->skade[0], reps), "times", ROW_OURS);
+    report_figure("commits", "commit_by_page_write", measure_ratio(r->disk, r->skade[0], reps), "times",
+                  ROW_OURS);
     report_mark("commits", "committers_64", 10 * measure_of(r->skade[0], reps).median);
     report_mark("commits", "committers_64", 10 * measure_of(r->sqlite[CROWDS - 1], reps).median);
 }
@@ -193,8 +185,9 @@ void stage_commits(int reps)
     for (int rep = 0; rep < reps; rep++)
         measure_commits(committers, writers, rep, &r);
     report_commits(&r, reps);
-    goals_of_commits(ratio_of(r.skade[CROWDS - 1], r.skade[0], reps));
-    goals_of_writers(ratio_of(r.skade[CROWDS - 1], r.sqlite[CROWDS - 1], reps), measure_of(r.syncs, reps));
+    goals_of_commits(measure_ratio(r.skade[CROWDS - 1], r.skade[0], reps));
+    goals_of_writers(measure_ratio(r.skade[CROWDS - 1], r.sqlite[CROWDS - 1], reps),
+                     measure_of(r.syncs, reps));
     writers_close(writers);
     for (int i = 0; i < COMMITTERS; i++)
         skade_close(committers[i].s);

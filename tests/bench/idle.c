@@ -157,7 +157,7 @@ static void change_crowd(const struct crowd *c, char order, skade *s, const stru
 
 void stage_idle(const struct history *h, int reps)
 {
-    double without[REPS_MAX], with[REPS_MAX], ratio[REPS_MAX];
+    double without[REPS_MAX], with[REPS_MAX];
     uint64_t from = history_rows(h);
     struct crowd c = crowd_start();
     skade *s = daemon_open(0);
@@ -172,11 +172,10 @@ void stage_idle(const struct history *h, int reps)
         change_crowd(&c, 'l', s, h, &from);
         if (rep % 2 == 1)
             without[rep] = publish(s, h, &from, PUBLICATIONS);
-        ratio[rep] = with[rep] / without[rep];
     }
     crowd_stop(&c);
     skade_close(s);
     report_figure("idle", "alone", measure_of(without, reps), "ms", ROW_OURS);
     report_figure("idle", "idle_200", measure_of(with, reps), "ms", ROW_OURS);
-    goals_of_idle(measure_of(ratio, reps));
+    goals_of_idle(measure_ratio(with, without, reps));
 }

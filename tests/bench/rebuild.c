@@ -156,12 +156,9 @@ static void report_pair(const char *what, const double *quiet, const double *bes
 static void judge(const char *name, const double *beside, const double *quiet, int reps)
 {
     struct goal g = { .sense = AT_MOST, .floor = 2, .target = 2 };
-    double ratio[REPS_MAX];
 
-    for (int i = 0; i < reps; i++)
-        ratio[i] = beside[i] / quiet[i];
     snprintf(g.name, sizeof g.name, "%s", name);
-    goal_check(&g, measure_of(ratio, reps));
+    goal_check(&g, measure_ratio(beside, quiet, reps));
 }
 
 void stage_rebuild(int reps)

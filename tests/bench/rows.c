@@ -114,6 +114,15 @@ struct measure measure_of(const double *samples, int n)
                              (quantile(sorted, n, 0.75) - quantile(sorted, n, 0.25)) / 2 };
 }
 
+struct measure measure_ratio(const double *over, const double *under, int n)
+{
+    double ratio[REPS_MAX];
+
+    for (int i = 0; i < n; i++)
+        ratio[i] = over[i] / under[i];
+    return measure_of(ratio, n);
+}
+
 static bool is_named(const struct row *row, const char *name)
 {
     size_t len = strlen(name);

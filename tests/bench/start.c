@@ -39,7 +39,7 @@ static void goal_of_start(uint64_t n, const char *size, struct measure gain)
 void stage_start(uint64_t n, const char *size, int reps)
 {
     struct history h = { .tables = TABLES, .versions = (uint32_t)(n / TABLES), .ids = IDS_RANDOM };
-    double file[REPS_MAX], log[REPS_MAX], gain[REPS_MAX];
+    double file[REPS_MAX], log[REPS_MAX];
     char group[48];
 
     snprintf(group, sizeof group, "start-%s", size);
@@ -51,12 +51,11 @@ void stage_start(uint64_t n, const char *size, int reps)
         daemon_stop(); /* which writes the file */
         file[i] = timed_start();
         daemon_stop();
-        gain[i] = log[i] / file[i];
         end_if_interrupted();
     }
     report_figure(group, "from the log", measure_of(log, reps), "s", ROW_PEER);
     report_figure(group, "from the index file", measure_of(file, reps), "s", ROW_OURS);
-    goal_of_start(n, size, measure_of(gain, reps));
+    goal_of_start(n, size, measure_ratio(log, file, reps));
 }
 
 #define REST_S 4

@@ -110,6 +110,39 @@ START_TEST(a_keymap_may_have_its_half_of_the_budget)
 }
 END_TEST
 
+/* Files of about 20 KiB: a few rows from each are no reason to read them whole and to send others away. */
+START_TEST(rows_from_everywhere_send_nothing_away)
+{
+    bool near[40];
+    size_t there = 0;
+
+    table.value_max = 4000;
+    for (uint32_t k = 0; k < 40; k++) {
+        stored_begin(&table);
+        for (uint32_t i = 0; i < 10; i++)
+            stored_put(&table, k * 10 + i);
+        stored_end(&table);
+    }
+    struct rowset *s = stored_open(&table, 400000);
+    for (uint32_t round = 0; round < 3; round++) {
+        for (uint32_t k = 0; k < 40; k++) {
+            char key[STORED_KEY_MAX];
+            struct row row;
+            ck_assert_int_eq(
+                rowset_get(s, (struct bytes){ key, stored_key(&table, k * 10, key) }, &row, &msg), 1);
+        }
+        for (size_t i = 0; i < 40; i++) {
+            if (round > 0)
+                ck_assert_int_eq(near_whole(&s->near, i) != NULL, near[i]);
+            near[i] = near_whole(&s->near, i) != NULL;
+            there += near[i];
+        }
+    }
+    ck_assert(there > 0 && there < 3 * 40);
+    rowset_close(s);
+}
+END_TEST
+
 START_TEST(files_come_near_and_go_when_others_are_asked_for)
 {
     struct row row;
@@ -279,6 +312,7 @@ Suite *rowset_near_suite(void)
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_loop_test(c, gets_are_right_in_any_budget_and_keep_it, 0, ARRAY_SIZE(budgets));
     tcase_add_test(c, a_keymap_may_have_its_half_of_the_budget);
+    tcase_add_test(c, rows_from_everywhere_send_nothing_away);
     tcase_add_test(c, files_come_near_and_go_when_others_are_asked_for);
     tcase_add_test(c, versions_of_a_key_take_one_slot);
     tcase_add_loop_test(c, keys_with_the_same_hash_are_told_apart, 0, 4);
